@@ -1,0 +1,459 @@
+/* The functions of plugin.h and provide.h that only touch the box structure: what prepare asks for, what enter may look up.
+ * prepare, teardown and callbacks run in kern; those marked [enter] run in the box's first process and allocate nothing. */
+#include "box.h"
+
+#include "cleanup.h"
+#include "log.h"
+#include "registry.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Small growing arrays ---- */
+
+/* One more zeroed element at the end of *array, or NULL. */
+static void *grow(void *array, size_t *count, size_t size)
+{
+    void **where = array;
+    char *grown = realloc(*where, (*count + 1) * size);
+    if (grown == NULL)
+        return NULL;
+    *where = grown;
+    void *element = grown + *count * size;
+    memset(element, 0, size);
+    (*count)++;
+    return element;
+}
+
+int core_list_add(struct core_list *list, const char *text)
+{
+    char *copy = strdup(text);
+    char **grown = realloc(list->item, (list->count + 2) * sizeof(*grown));
+    if (grown != NULL)
+        list->item = grown;
+    if (copy == NULL || grown == NULL) {
+        free(copy);
+        return -ENOMEM;
+    }
+    grown[list->count++] = copy;
+    grown[list->count] = NULL;
+    return 0;
+}
+
+void core_list_clear(struct core_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->item[i]);
+    free(list->item);
+    *list = (struct core_list){0};
+}
+
+static int no_memory(struct kern_error *err)
+{
+    return kern_fail(err, ENOMEM, "cannot keep what a plugin asked for");
+}
+
+/* ---- Notes ---- */
+
+static void remember(kern_box *box, const char *text)
+{
+    for (size_t i = 0; i < box->notes.count; i++)
+        if (strcmp(box->notes.item[i], text) == 0)
+            return;
+    (void)core_list_add(&box->notes, text); /* the line itself is printed whatever the report holds */
+}
+
+static bool is_new(const kern_box *box, const char *text)
+{
+    for (size_t i = 0; i < box->notes.count; i++)
+        if (strcmp(box->notes.item[i], text) == 0)
+            return false;
+    return true;
+}
+
+void kern_note(kern_box *box, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args); /* a cut note is still a note */
+    va_end(args);
+    if (is_new(box, text))
+        core_log_note("%s", text);
+    remember(box, text);
+}
+
+void kern_warn(kern_box *box, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args); /* a cut warning is still a warning */
+    va_end(args);
+    if (is_new(box, text))
+        core_log_warning("%s", text);
+    remember(box, text);
+}
+
+/* ---- Facts [enter] ---- */
+
+const char *kern_box_name(const kern_box *box)
+{
+    return box->name;
+}
+
+int32_t kern_box_strict(const kern_box *box)
+{
+    return box->strict;
+}
+
+int32_t kern_box_root(const kern_box *box)
+{
+    return box->root_fd;
+}
+
+int32_t kern_privileged(const kern_box *box)
+{
+    return box->privileged;
+}
+
+int32_t kern_untrusted(const kern_box *box)
+{
+    return box->untrusted;
+}
+
+int32_t kern_own_terminal(const kern_box *box)
+{
+    return box->own_terminal;
+}
+
+uint64_t kern_memory_cap(const kern_box *box)
+{
+    return box->memory_cap;
+}
+
+const kern_values *kern_options(const kern_box *box)
+{
+    return box->current != NULL && !box->current->builtin ? &box->current->own : &box->options;
+}
+
+uint32_t kern_profile_count(const kern_box *box)
+{
+    return box->current != NULL ? box->current->profile_count : 0;
+}
+
+static const struct core_profile *profile_at(const kern_box *box, uint32_t index)
+{
+    return index < kern_profile_count(box) ? &box->current->profile[index] : NULL;
+}
+
+const kern_values *kern_profile(const kern_box *box, uint32_t index)
+{
+    const struct core_profile *profile = profile_at(box, index);
+    return profile != NULL ? &profile->values : NULL;
+}
+
+const char *kern_profile_name(const kern_box *box, uint32_t index)
+{
+    const struct core_profile *profile = profile_at(box, index);
+    return profile != NULL ? profile->name : NULL;
+}
+
+const kern_values *kern_profile_pool(const kern_box *box, uint32_t index)
+{
+    const struct core_profile *profile = profile_at(box, index);
+    return profile != NULL && profile->has_pool ? &profile->pool : NULL;
+}
+
+int kern_set_option(kern_box *box, const char *name, const char *text, struct kern_error *err)
+{
+    struct core_value *value = core_values_find(&box->options, name);
+    if (value == NULL)
+        return kern_fail(err, ENOENT, "cannot set option \"%s\"", name);
+    char where[64];
+    (void)snprintf(where, sizeof(where), "%s",
+                   box->current != NULL ? box->current->name : "kern"); /* names are short */
+    return core_value_set(value, text, KERN_FROM_PROFILE, where, err);
+}
+
+int kern_parse_size(const char *text, const char *where, uint64_t *ret_bytes, struct kern_error *err)
+{
+    return core_parse_size(text, where, ret_bytes, err);
+}
+
+/* ---- What prepare asks for ---- */
+
+int kern_set_env(kern_box *box, const char *name, const char *value, struct kern_error *err)
+{
+    if (name[0] == '\0' || strchr(name, '=') != NULL)
+        return kern_fail(err, 0, "cannot set environment variable \"%s\": not a name", name);
+    char *text = NULL;
+    if (asprintf(&text, "%s=%s", name, value) < 0)
+        return no_memory(err);
+    int failed = core_list_add(&box->env, text);
+    free(text);
+    return failed != 0 ? no_memory(err) : 0;
+}
+
+int kern_add_namespace(kern_box *box, uint64_t flag, struct kern_error *err)
+{
+    if (flag != CLONE_NEWTIME)
+        return kern_fail(err, EINVAL,
+                         "cannot add namespace flag 0x%llx: the box has it already, or there is none",
+                         (unsigned long long)flag);
+    box->extra_namespaces |= flag;
+    return 0;
+}
+
+int kern_receive_fd(kern_box *box, uint32_t tag, kern_fd_fn fn, struct kern_error *err)
+{
+    struct core_receiver *receiver = grow(&box->receiver, &box->receiver_count, sizeof(*receiver));
+    if (receiver == NULL)
+        return no_memory(err);
+    *receiver = (struct core_receiver){.tag = tag, .fn = fn, .owner = box->current};
+    return 0;
+}
+
+int kern_add_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32_t count,
+                    struct kern_error *err)
+{
+    struct core_worker *worker = NULL;
+    if (count > sizeof(worker->fd) / sizeof(worker->fd[0]))
+        return kern_fail(err, E2BIG, "cannot give a worker %u descriptors", count);
+    worker = grow(&box->worker, &box->worker_count, sizeof(*worker));
+    if (worker == NULL)
+        return no_memory(err);
+    worker->fn = fn;
+    worker->owner = box->current;
+    worker->count = count;
+    worker->pidfd = -1;
+    memcpy(worker->fd, fds, count * sizeof(fds[0]));
+    return 0;
+}
+
+int kern_add_rule(kern_box *box, const struct kern_rule *rule, struct kern_error *err)
+{
+    if (rule->struct_size < sizeof(*rule) || rule->arg_count > 4)
+        return kern_fail(err, EINVAL, "cannot add a filter rule: it is malformed");
+    struct kern_rule *copy = grow(&box->rule, &box->rule_count, sizeof(*copy));
+    if (copy == NULL)
+        return no_memory(err);
+    *copy = *rule;
+    return 0;
+}
+
+int kern_on_call(kern_box *box, int32_t call, kern_call_fn fn, struct kern_error *err)
+{
+    for (size_t i = 0; i < box->handler_count; i++)
+        if (box->handler[i].call == call)
+            return kern_fail(err, EEXIST, "cannot handle system call %d: plugin \"%s\" does already", call,
+                             box->handler[i].owner->name);
+    struct core_handler *handler = grow(&box->handler, &box->handler_count, sizeof(*handler));
+    if (handler == NULL)
+        return no_memory(err);
+    *handler = (struct core_handler){.call = call, .fn = fn, .owner = box->current};
+    return 0;
+}
+
+const struct kern_rule *kern_rules(const kern_box *box, uint64_t *ret_count)
+{
+    *ret_count = box->rule_count;
+    return box->rule;
+}
+
+int32_t kern_dispatch_call(kern_box *box, struct kern_call *call)
+{
+    for (size_t i = 0; i < box->handler_count; i++) {
+        const struct core_handler *handler = &box->handler[i];
+        if (handler->call != call->call)
+            continue;
+        struct core_plugin *before = box->current;
+        box->current = handler->owner;
+        int32_t answer = handler->fn(box, handler->owner->state, call);
+        box->current = before;
+        return answer;
+    }
+    return -ENOENT;
+}
+
+/* ---- Report ---- */
+
+static struct core_field *new_field(kern_box *box, const char *key)
+{
+    struct core_field *field = grow(&box->field, &box->field_count, sizeof(*field));
+    if (field == NULL)
+        return NULL;
+    field->owner = box->current;
+    field->key = strdup(key);
+    return field;
+}
+
+void kern_report_string(kern_box *box, const char *key, const char *value)
+{
+    struct core_field *field = new_field(box, key);
+    if (field != NULL)
+        field->text = strdup(value);
+}
+
+void kern_report_int(kern_box *box, const char *key, int64_t value)
+{
+    struct core_field *field = new_field(box, key);
+    if (field != NULL)
+        field->number = value;
+}
+
+/* Returns the row for this denial, counted once more; NULL without memory. */
+struct core_denied *core_count_denied(kern_box *box, const char *kind, const char *what, const char *reason)
+{
+    for (size_t i = 0; i < box->denied_count; i++) {
+        struct core_denied *row = &box->denied[i];
+        if (strcmp(row->kind, kind) == 0 && strcmp(row->what, what) == 0) {
+            row->count++;
+            return row;
+        }
+    }
+    /* A box that is denied a million different things must not fill kern's memory. */
+    if (box->denied_count >= 1024)
+        return NULL;
+    struct core_denied *row = grow(&box->denied, &box->denied_count, sizeof(*row));
+    if (row == NULL)
+        return NULL;
+    (void)snprintf(row->kind, sizeof(row->kind), "%s", kind); /* the three kinds fit */
+    row->what = strdup(what);
+    row->reason = strdup(reason);
+    row->count = 1;
+    if (row->what == NULL || row->reason == NULL)
+        box->denied_count--;
+    return row->what != NULL && row->reason != NULL ? row : NULL;
+}
+
+void kern_report_denied(kern_box *box, const char *kind, const char *what, const char *reason)
+{
+    const struct core_denied *row = core_count_denied(box, kind, what, reason);
+    if (row != NULL && row->count == 1)
+        kern_note(box, "denied %s: %s (%s)", kind, what, reason);
+}
+
+void kern_report_call(kern_box *box, const char *name, const char *program, int32_t pid, uint32_t fatal)
+{
+    const struct core_denied *row = core_count_denied(box, "syscalls", name, program);
+    if (fatal == 0)
+        return;
+    if (row != NULL && row->count == 1)
+        kern_note(box, "blocked system call %s of '%s': killed", name, program);
+    (void)snprintf(box->blocked_call, sizeof(box->blocked_call), "%s", name); /* names of calls are short */
+    (void)snprintf(box->blocked_program, sizeof(box->blocked_program), "%s",
+                   program); /* at most 15 bytes: comm */
+    (void)pid;               /* the outcome follows from how the command itself ended */
+}
+
+/* ---- For the plugins that ship with kern ---- */
+
+void kern_set_ids(kern_box *box, const struct kern_ids *ids)
+{
+    box->ids = *ids;
+}
+
+const struct kern_ids *kern_get_ids(const kern_box *box)
+{
+    return &box->ids;
+}
+
+void kern_share_network(kern_box *box)
+{
+    box->share_network = true;
+}
+
+void kern_root_is_private(kern_box *box)
+{
+    box->root_private = true;
+}
+
+void kern_child_root(kern_box *box, int32_t fd)
+{
+    box->root_fd = fd;
+}
+
+void kern_child_proc(kern_box *box, int32_t fd)
+{
+    box->proc_fd = fd;
+}
+
+int32_t kern_child_get_proc(const kern_box *box)
+{
+    return box->proc_fd;
+}
+
+/* The environment was built before the clone with HOME in a buffer of the box, so that it can still be set. */
+void kern_child_home(kern_box *box, const char *home)
+{
+    if (!box->home_is_fixed)
+        (void)snprintf(box->home, sizeof(box->home), "HOME=%s",
+                       home); /* a path that long is cut, not trusted */
+}
+
+/* ---- limits.h ---- */
+
+const char *core_box_id(const kern_box *box)
+{
+    return box->id;
+}
+
+void core_limit_set(kern_box *box, const struct core_limit *limit)
+{
+    for (uint32_t i = 0; i < box->limit_count; i++) {
+        if (strcmp(box->limit[i].name, limit->name) == 0) {
+            box->limit[i] = *limit;
+            return;
+        }
+    }
+    if (box->limit_count < CORE_MAX_LIMIT)
+        box->limit[box->limit_count++] = *limit;
+}
+
+int core_box_record_group(kern_box *box, const char *path, struct kern_error *err)
+{
+    return core_registry_record(box, "group", path, err);
+}
+
+void core_box_cgroup2(kern_box *box, int32_t fd)
+{
+    box->cgroup_fd = fd;
+}
+
+/* By path, because a descriptor opened out here cannot be bound in the box's mount namespace. */
+void core_box_bind_cgroup(kern_box *box, int32_t fd, const char *controller)
+{
+    size_t room = sizeof(box->group_view) / sizeof(box->group_view[0]);
+    if (box->group_view_count == room)
+        return;
+    struct core_group_view *view = &box->group_view[box->group_view_count];
+    char link[40];
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
+    ssize_t length = readlink(link, view->path, sizeof(view->path) - 1);
+    if (length <= 0)
+        return;
+    view->path[length] = '\0';
+    view->controller = controller;
+    box->group_view_count++;
+}
+
+int32_t kern_group_view(const kern_box *box, uint32_t index, const char **ret_path,
+                        const char **ret_controller)
+{
+    if (index >= box->group_view_count)
+        return 0;
+    *ret_path = box->group_view[index].path;
+    *ret_controller = box->group_view[index].controller;
+    return 1;
+}
+
+void core_box_group_hooks(kern_box *box, const struct core_group_hooks *hooks, void *state,
+                          uint64_t memory_cap)
+{
+    box->group_hooks = hooks;
+    box->group_state = state;
+    box->memory_cap = memory_cap;
+}

@@ -1,0 +1,311 @@
+/* Attaches what stands in a box besides its root, and pivots into it; see mounts.h. Runs in the box's first process, inside
+ * the box's mount namespace and as root of the user namespace that owns it, perhaps on kern's memory: raw calls only.
+ * Every path is resolved beneath the new root by descriptor: the root may be hostile. */
+#include "mounts.h"
+
+#include "cleanup.h"
+#include "sys.h"
+
+#include <limits.h>
+#include <linux/magic.h>
+#include <linux/mount.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#define IN_ROOT (RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
+
+static int stat_fd(int fd, struct stat *ret_st)
+{
+    return fstat(fd, ret_st) == 0 ? 0 : -EBADF;
+}
+
+int core_mount_reopen(const struct core_mount *mount, int *ret_fd, struct kern_error *err)
+{
+    auto_fd fd = sys_open_beneath(AT_FDCWD, mount->source, O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS);
+    if (fd < 0)
+        return kern_fail(err, -fd, "cannot open mount source \"%s\" again", mount->source);
+    struct stat st;
+    int failed = stat_fd(fd, &st);
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot look at mount source \"%s\"", mount->source);
+    if (st.st_dev != mount->dev || st.st_ino != mount->ino || st.st_rdev != mount->rdev)
+        return kern_fail(err, ESTALE, "cannot mount \"%s\": it was exchanged while the box was built",
+                         mount->source);
+    *ret_fd = steal_fd(&fd);
+    return 0;
+}
+
+int32_t kern_root_tree(const kern_box *box)
+{
+    return box->root_source.source != NULL ? box->root_source.tree : -1;
+}
+
+int32_t kern_child_reopen(const kern_box *box, struct kern_error *err)
+{
+    int fd = -1;
+    int failed = core_mount_reopen(&box->root_source, &fd, err);
+    return failed != 0 ? failed : fd;
+}
+
+/* Mount points are made only in what belongs to the box: its private root or a tmpfs, never in a directory of the host. */
+static bool may_create_in(const kern_box *box, int fd)
+{
+    struct stat here, root;
+    if (stat_fd(fd, &here) != 0 || stat_fd(box->root_fd, &root) != 0)
+        return false;
+    if (here.st_dev == root.st_dev)
+        return box->root_private;
+    struct statfs fs;
+    for (size_t i = 0; i < box->mount_count; i++)
+        if (box->mount[i].kind == CORE_TMPFS && fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC)
+            return true;
+    return false;
+}
+
+static int refuse_creating(const char *path, struct kern_error *err)
+{
+    kern_fail(err, ENOENT,
+              "cannot mount onto \"%s\": it is missing, and kern makes nothing in directories of the host",
+              path);
+    kern_hint(err, "create it first, or leave out --bind-rootfs");
+    return -ENOENT;
+}
+
+/* Splits off the next component of *rest into `part`. Returns false at the end. */
+static bool next_part(const char **rest, char *part, size_t size)
+{
+    const char *start = *rest + strspn(*rest, "/");
+    size_t length = strcspn(start, "/");
+    if (length == 0 || length >= size)
+        return false;
+    memcpy(part, start, length);
+    part[length] = '\0';
+    *rest = start + length;
+    return true;
+}
+
+/* The directory at the first `length` bytes of path, beneath the root, created where missing and allowed. */
+static int open_directory(kern_box *box, const char *path, size_t length, int *ret_fd, struct kern_error *err)
+{
+    char prefix[PATH_MAX];
+    if (length >= sizeof(prefix))
+        return kern_fail(err, ENAMETOOLONG, "cannot use path \"%.128s...\" in the box", path);
+    memcpy(prefix, path, length);
+    prefix[length] = '\0';
+    int fd = sys_open_beneath(box->root_fd, length > 0 ? prefix : "/", O_PATH | O_DIRECTORY, 0, IN_ROOT);
+    if (fd >= 0) {
+        *ret_fd = fd;
+        return 0;
+    }
+    if (fd != -ENOENT)
+        return kern_fail(err, -fd, "cannot open \"%s\" in the box", prefix);
+    const char *rest = prefix;
+    char part[NAME_MAX + 1], done[PATH_MAX];
+    size_t used = 0;
+    while (next_part(&rest, part, sizeof(part))) {
+        size_t part_length = strlen(part);
+        done[used] = '/';
+        memcpy(done + used + 1, part, part_length + 1);
+        int next = sys_open_beneath(box->root_fd, done, O_PATH | O_DIRECTORY, 0, IN_ROOT);
+        if (next == -ENOENT) {
+            done[used] = '\0';
+            auto_fd parent =
+                sys_open_beneath(box->root_fd, used > 0 ? done : "/", O_PATH | O_DIRECTORY, 0, IN_ROOT);
+            if (parent < 0 || !may_create_in(box, parent))
+                return refuse_creating(path, err);
+            int made = sys_mkdirat(parent, part, 0755);
+            done[used] = '/';
+            next = made != 0 && made != -EEXIST
+                       ? made
+                       : sys_open_beneath(box->root_fd, done, O_PATH | O_DIRECTORY, 0, IN_ROOT);
+        }
+        if (next < 0)
+            return kern_fail(err, -next, "cannot make directory \"%s\" in the box", done);
+        (void)sys_close(next); /* an O_PATH descriptor has nothing to lose */
+        used += part_length + 1;
+    }
+    fd = sys_open_beneath(box->root_fd, prefix, O_PATH | O_DIRECTORY, 0, IN_ROOT);
+    if (fd < 0)
+        return kern_fail(err, -fd, "cannot open \"%s\" in the box", prefix);
+    *ret_fd = fd;
+    return 0;
+}
+
+int core_root_mkdirs(kern_box *box, const char *path, int *ret_fd, struct kern_error *err)
+{
+    return open_directory(box, path, strlen(path), ret_fd, err);
+}
+
+/* What will be covered: opened, and made when missing (a directory for a directory, an empty file for a file). A target
+ * that ends in a symlink is followed inside the root, as everywhere else. */
+static int open_target(kern_box *box, const char *path, bool directory, int *ret_fd, struct kern_error *err)
+{
+    if (directory)
+        return open_directory(box, path, strlen(path), ret_fd, err);
+    int fd = sys_open_beneath(box->root_fd, path, O_PATH, 0, IN_ROOT);
+    if (fd == -ENOENT) {
+        const char *name = strrchr(path, '/') + 1;
+        auto_fd parent = -1;
+        int failed = open_directory(box, path, (size_t)(name - path - 1), &parent, err);
+        if (failed != 0)
+            return failed;
+        if (!may_create_in(box, parent))
+            return refuse_creating(path, err);
+        int made = sys_open_beneath(parent, name, O_CREAT | O_WRONLY | O_NOFOLLOW, 0644, RESOLVE_BENEATH);
+        if (made >= 0)
+            (void)sys_close(made); /* empty: nothing to lose */
+        fd = made < 0 ? made : sys_open_beneath(box->root_fd, path, O_PATH, 0, IN_ROOT);
+    }
+    if (fd < 0)
+        return kern_fail(err, -fd, "cannot make mount point \"%s\" in the box", path);
+    *ret_fd = fd;
+    return 0;
+}
+
+/* Lexical check is not enough: a symlink of the root may lead a harmless target into /proc, whose files the kernel and the
+ * programs in the box trust. */
+static int refuse_kernel_target(int target, const char *path, struct kern_error *err)
+{
+    struct statfs fs;
+    if (fstatfs(target, &fs) != 0)
+        return kern_fail(err, EBADF, "cannot look at mount point \"%s\"", path);
+    if (fs.f_type != PROC_SUPER_MAGIC && fs.f_type != SYSFS_MAGIC && fs.f_type != CGROUP_SUPER_MAGIC &&
+        fs.f_type != CGROUP2_SUPER_MAGIC)
+        return 0;
+    return kern_fail(err, 0, "cannot mount onto \"%s\": it leads into a file system of the kernel", path);
+}
+
+static int put_tree(kern_box *box, const struct core_mount *mount, int tree, bool directory,
+                    struct kern_error *err)
+{
+    auto_fd target = -1;
+    int failed = open_target(box, mount->target, directory, &target, err);
+    if (failed == 0)
+        failed = refuse_kernel_target(target, mount->target, err);
+    if (failed != 0)
+        return failed;
+    failed = sys_move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot mount onto \"%s\"%s", mount->target,
+                         failed == -ENOTDIR ? " (a file onto a directory, or the other way round)" : "");
+    return 0;
+}
+
+static int attach_bind(kern_box *box, const struct core_mount *mount, struct kern_error *err)
+{
+    unsigned recursive = (mount->flags & KERN_MOUNT_RECURSIVE) != 0 ? AT_RECURSIVE : 0;
+    auto_fd opened = -1;
+    auto_fd copied = -1;
+    int tree = mount->tree;
+    if (tree < 0) {
+        int failed = core_mount_reopen(mount, &opened, err);
+        if (failed != 0)
+            return failed;
+        copied = sys_open_tree(opened, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
+        /* A single mount cannot be copied out of a tree whose parts the user namespace locked together. */
+        if (copied == -EINVAL && recursive == 0) {
+            recursive = AT_RECURSIVE;
+            copied =
+                sys_open_tree(opened, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
+        }
+        if (copied < 0)
+            return kern_fail(err, -copied, "cannot bind \"%s\"", mount->source);
+        tree = copied;
+    }
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID};
+    if ((mount->flags & KERN_MOUNT_READ_ONLY) != 0)
+        attr.attr_set |= MOUNT_ATTR_RDONLY;
+    if ((mount->flags & KERN_MOUNT_DEVICE) == 0)
+        attr.attr_set |= MOUNT_ATTR_NODEV;
+    int failed = sys_mount_setattr(tree, "", AT_EMPTY_PATH | recursive, &attr, sizeof(attr));
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot restrict the mount of \"%s\"", mount->source);
+    return put_tree(box, mount, tree, mount->directory, err);
+}
+
+static int new_tmpfs(const char *options_size, const char *mode, unsigned attr, int *ret_tree)
+{
+    auto_fd context = (int)sys_call(SYS_fsopen, SYS_P("tmpfs"), FSOPEN_CLOEXEC, 0, 0, 0, 0);
+    if (context < 0)
+        return context;
+    long failed = 0;
+    if (options_size != NULL)
+        failed =
+            sys_call(SYS_fsconfig, context, FSCONFIG_SET_STRING, SYS_P("size"), SYS_P(options_size), 0, 0);
+    if (failed == 0)
+        failed = sys_call(SYS_fsconfig, context, FSCONFIG_SET_STRING, SYS_P("mode"), SYS_P(mode), 0, 0);
+    if (failed == 0)
+        failed = sys_call(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, 0, 0, 0, 0);
+    if (failed != 0)
+        return (int)failed;
+    int tree = (int)sys_call(SYS_fsmount, context, FSMOUNT_CLOEXEC, attr, 0, 0, 0);
+    if (tree < 0)
+        return tree;
+    *ret_tree = tree;
+    return 0;
+}
+
+static int attach_tmpfs(kern_box *box, const struct core_mount *mount, struct kern_error *err)
+{
+    char size[32], mode[16];
+    (void)snprintf(size, sizeof(size), "%llu", (unsigned long long)mount->size); /* fits */
+    (void)snprintf(mode, sizeof(mode), "%o", mount->mode);                       /* fits */
+    unsigned attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    if ((mount->flags & KERN_MOUNT_READ_ONLY) != 0)
+        attr |= MOUNT_ATTR_RDONLY;
+    auto_fd tree = -1;
+    int failed = new_tmpfs(mount->size != 0 ? size : NULL, mode, attr, &tree);
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot make the tmpfs for \"%s\"", mount->target);
+    return put_tree(box, mount, tree, true, err);
+}
+
+/* A generated file lives on a tmpfs of its own, so that it is read-only whatever it is put over. */
+static int attach_file(kern_box *box, const struct core_mount *mount, struct kern_error *err)
+{
+    auto_fd store = -1;
+    int failed = new_tmpfs(NULL, "755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &store);
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot make room for file \"%s\"", mount->target);
+    auto_fd file = sys_open(store, "file", O_CREAT | O_EXCL | O_WRONLY, mount->mode);
+    if (file < 0 || sys_write(file, mount->bytes, mount->length) != (long)mount->length)
+        return kern_fail(err, file < 0 ? -file : EIO, "cannot write file \"%s\"", mount->target);
+    (void)fchmod(file, mount->mode); /* the umask may have taken bits; a stricter file still works */
+    auto_fd tree = sys_open_tree(store, "file", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (tree < 0)
+        return kern_fail(err, -tree, "cannot bind file \"%s\"", mount->target);
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    failed = sys_mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot make file \"%s\" read-only", mount->target);
+    return put_tree(box, mount, tree, false, err);
+}
+
+static size_t depth(const char *path)
+{
+    size_t parts = 0;
+    for (const char *c = path; *c != '\0'; c++)
+        parts += c[0] == '/' && c[1] != '/' && c[1] != '\0';
+    return parts;
+}
+
+int core_attach_mounts(kern_box *box, struct kern_error *err)
+{
+    size_t deepest = 0;
+    for (size_t i = 0; i < box->mount_count; i++)
+        deepest = depth(box->mount[i].target) > deepest ? depth(box->mount[i].target) : deepest;
+    for (size_t level = 1; level <= deepest; level++) {
+        for (size_t i = 0; i < box->mount_count; i++) {
+            const struct core_mount *mount = &box->mount[i];
+            if (depth(mount->target) != level)
+                continue;
+            int failed = mount->kind == CORE_BIND    ? attach_bind(box, mount, err)
+                         : mount->kind == CORE_TMPFS ? attach_tmpfs(box, mount, err)
+                                                     : attach_file(box, mount, err);
+            if (failed != 0)
+                return failed;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,215 @@
+/* The box as the core sees it: one structure, filled on the host side while the spec is read and the plugins
+ * prepare, then only read by the box's first process. What both sides write stands in struct core_shared. */
+#ifndef CORE_BOX_H
+#define CORE_BOX_H
+
+#include "box_limits.h"
+#include "catalog.h"
+#include "config.h"
+#include "error.h"
+#include "outcome.h"
+#include "provide.h"
+#include "terminal.h"
+
+#include <linux/filter.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/types.h>
+
+#define CORE_NAME_MAX  64
+#define CORE_MAX_LIMIT 12
+#define CORE_MAX_WATCH 32
+
+/* How far the box's first process has come: written by it, read by the supervisor. */
+enum core_progress {
+    CORE_CLONED = 0,
+    CORE_ENTERING,  /* the hook of plugin[enter_index] is running */
+    CORE_PIVOTING,  /* between the hooks: what the core itself does */
+    CORE_EXECUTING, /* all is in place; the next thing is execve */
+};
+
+/* One shared page. Everything in it may be read while the other side writes, so words that are waited for are
+ * atomic, and the rest is read only after the process that writes it has ended. */
+struct core_shared {
+    _Atomic uint32_t maps_written; /* futex: kern has written the id maps of the outer user namespace */
+    _Atomic uint32_t spaces_ready; /* futex: the outer init has made the net, ipc and uts namespaces */
+    _Atomic uint32_t
+        inner_wanted; /* futex: the first process waits for the maps of its inner user namespace */
+    _Atomic uint32_t inner_written; /* futex: and has them */
+    _Atomic uint32_t progress;      /* enum core_progress */
+    _Atomic uint32_t enter_index;   /* position in box->order */
+    _Atomic uint32_t outer_failed;  /* the outer init gave up: `error` says why */
+    _Atomic uint32_t exec_failed;   /* the exit code when the command was never executed: 125, 126 or 127 */
+    _Atomic uint32_t ended;         /* wait status and usage below are valid */
+    int32_t init_status;            /* --init: wait status of the command itself, or -1 */
+    int32_t status;                 /* of the first process, as waitpid gives it */
+    int64_t cpu_usec;               /* of it and all that it left behind */
+    int32_t exec_errno;             /* why execve failed, or 0 */
+    int32_t inner_pidfd;     /* the first process, in the descriptor table kern and the outer init share */
+    struct kern_error error; /* the first cause, from whichever process met it */
+};
+
+struct core_group_view {
+    char path[256];
+    const char *controller; /* NULL: the unified hierarchy */
+};
+
+enum core_mount_kind { CORE_BIND, CORE_TMPFS, CORE_FILE };
+
+/* Something that stands in the box besides its root. */
+struct core_mount {
+    enum core_mount_kind kind;
+    char *target; /* absolute in the box */
+    uint32_t flags;
+    uint32_t mode;
+    uint64_t size;
+    int fd;       /* BIND: O_PATH of the source, made in prepare */
+    int tree;     /* BIND as root: a detached, idmapped copy ready to be attached; else -1 */
+    char *source; /* BIND: canonical host path */
+    bool directory;
+    dev_t dev, rdev;
+    ino_t ino;
+    void *bytes;
+    size_t length;
+};
+
+struct core_watch {
+    int fd;
+    uint32_t events;
+    kern_watch_fn fn;
+    struct core_plugin *owner;
+};
+
+struct core_receiver {
+    uint32_t tag;
+    kern_fd_fn fn;
+    struct core_plugin *owner;
+};
+
+struct core_handler {
+    int32_t call;
+    kern_call_fn fn;
+    struct core_plugin *owner;
+};
+
+struct core_worker {
+    kern_worker_fn fn;
+    struct core_plugin *owner;
+    int32_t fd[16];
+    uint32_t count;
+    pid_t pid;
+    int pidfd;
+};
+
+struct core_field { /* "plugins": {owner: {key: value}} in the report */
+    struct core_plugin *owner;
+    char *key;
+    char *text; /* NULL: a number */
+    int64_t number;
+};
+
+struct core_denied {
+    char kind[12]; /* syscalls, hosts, devices */
+    char *what;
+    char *reason;
+    uint64_t count;
+};
+
+struct core_list { /* growing array of owned strings, NULL-terminated */
+    char **item;
+    size_t count;
+};
+
+int core_list_add(struct core_list *list, const char *text);
+void core_list_clear(struct core_list *list);
+void core_release_ids(kern_box *box);
+int core_find_own_state(kern_box *box);
+struct core_denied *core_count_denied(kern_box *box, const char *kind, const char *what, const char *reason);
+
+struct kern_box {
+    char name[CORE_NAME_MAX + 1];
+    char id[CORE_NAME_MAX + 16]; /* NAME.PID: what everything that the box makes is named after */
+    bool named;                  /* the user chose the name */
+
+    struct core_catalog *catalog;
+    struct core_config *config; /* NULL when none was needed */
+    struct kern_values options; /* of all built-ins */
+    char **command;             /* NULL-terminated; never empty once resolved */
+    char *shell[2];             /* the command where none is given */
+    char shell_name[8];
+    bool own_terminal; /* -t, or a shell on a terminal */
+    bool want_init;
+    bool strict, quiet, privileged, untrusted, read_only, fork_style;
+
+    struct core_plugin **order; /* the plugins that take part, as enter runs them */
+    size_t order_count;
+    struct core_plugin *current; /* whose hook is running on the host side */
+    const char *phase;
+
+    struct core_list env; /* what plugins and options gave; flags come last */
+    char **child_env;     /* what execve gets, built before the clone */
+    bool home_is_fixed;   /* a flag or a file of variables set HOME */
+    char run_path[128];   /* the run directory */
+    char home[264];       /* "HOME=..." that the child may overwrite: the user is known only inside */
+    struct core_mount *mount;
+    size_t mount_count;
+    uint64_t extra_namespaces;
+    bool share_network;
+    struct kern_ids ids;
+    int cgroup_fd;                        /* v2 group for CLONE_INTO_CGROUP, or -1 */
+    struct core_group_view group_view[8]; /* what the box sees under /sys/fs/cgroup */
+    uint32_t group_view_count;
+    const struct core_group_hooks *group_hooks;
+    void *group_state;
+    uint64_t memory_cap;
+    struct core_limit limit[CORE_MAX_LIMIT];
+    uint32_t limit_count;
+    struct core_usage usage;
+
+    struct kern_rule *rule;
+    size_t rule_count;
+    struct core_handler *handler;
+    size_t handler_count;
+    struct core_receiver *receiver;
+    size_t receiver_count;
+    struct core_watch watch[CORE_MAX_WATCH];
+    uint32_t watch_count;
+    struct core_worker *worker;
+    size_t worker_count;
+    struct core_field *field;
+    size_t field_count;
+    struct core_denied *denied;
+    size_t denied_count;
+    struct core_list notes;
+
+    struct core_shared *shared;
+    int report_fd, started_fd, alive_fd; /* the caller's; -1: none */
+    int state_fd, run_fd;                /* lock file of this box, run directory */
+    unsigned ids_block;
+    char *own_state[2]; /* canonical: run directory, data directory; NULL where there is none */
+    int ids_fd;         /* locked block of host ids, real root only */
+    bool timing;
+    int64_t mark_ns;
+    char timing_text[256];
+    int epoll_fd, channel_fd, child_channel_fd, outer_pidfd, signal_fd, control_fd;
+    struct core_terminal terminal;
+    struct winsize window;
+    int root_fd, proc_fd; /* child: the new root; a procfs without covers */
+    pid_t outer_pid;
+    char *outer_stack, *inner_stack, *helper_stack; /* shared-memory clones only */
+    size_t stack_size;
+    int kern_pidfd;                /* kern itself, for the outer init to see whether it still lives */
+    int host_proc_fd;              /* the host's /proc: stays reachable when the root changes */
+    struct core_mount root_source; /* a directory as root: fd, source, tree; kind unused */
+    bool root_private;             /* mount points may be created: the root is ours, not a host directory */
+    uint64_t child_sigmask;        /* what the command gets back */
+    int64_t deadline_ms;           /* CLOCK_MONOTONIC, 0 none */
+    int64_t start_ns, exec_ns, end_ns;
+    bool timed_out, executed, escalated, settled;
+    char worker_lost[32];     /* the plugin whose worker ended before the box did */
+    int stop_signal;          /* forwarded last */
+    char blocked_call[32];    /* the filter killed its caller for this */
+    char blocked_program[20]; /* and this was the caller */
+};
+
+#endif

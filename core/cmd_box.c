@@ -1,0 +1,253 @@
+/* `kern box`: from the words of the command line to a box and its exit code. Host side. */
+#include "cmd.h"
+
+#include "args.h"
+#include "cleanup.h"
+#include "engine.h"
+#include "help.h"
+#include "log.h"
+#include "plan.h"
+#include "plugin.h"
+#include "registry.h"
+#include "report.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define EXIT_REFUSED 1
+
+static void config_note(void *data, const char *text)
+{
+    kern_note(data, "%s", text);
+}
+
+/* Standard streams exist, whatever the caller closed: otherwise our own descriptors would take their numbers and be the
+ * box's. Everything else that was inherited stays behind at exec. */
+static int secure_descriptors(struct kern_error *err)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        struct stat st;
+        if (fstat(fd, &st) == 0)
+            continue;
+        int null = open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+        if (null != fd)
+            return kern_fail(err, errno, "cannot open \"/dev/null\" for a closed standard stream");
+    }
+    if (syscall(SYS_close_range, 3, ~0U, 4 /* CLOSE_RANGE_CLOEXEC, since 5.11 */) != 0)
+        return kern_fail(err, errno,
+                         "cannot keep inherited descriptors from the box (Linux 5.11 or newer is needed)");
+    return 0;
+}
+
+/* ---- Which plugins, which values ---- */
+
+static int add_configured_plugins(kern_box *box, struct kern_error *err)
+{
+    const struct core_plugin_entry *entry = NULL;
+    size_t count = core_config_plugins(box->config, &entry);
+    bool trusted = core_config_trust(box->config) != CORE_CONFIG_FOREIGN;
+    for (size_t i = 0; i < count; i++) {
+        struct core_plugin *plugin = NULL;
+        if (!entry[i].enabled)
+            continue;
+        plugin = entry[i].name != NULL ? core_catalog_find(box->catalog, entry[i].name) : NULL;
+        if (plugin != NULL) {
+            plugin->wanted = true;
+            continue;
+        }
+        int failed = entry[i].path != NULL
+                         ? core_plugin_add_path(box->catalog, entry[i].path, &plugin, err)
+                         : core_plugin_add_named(box->catalog, entry[i].name, trusted, &plugin, err);
+        if (failed == 0)
+            failed = core_config_plugin_values(box->config, i, plugin, err);
+        if (failed != 0)
+            return failed;
+        plugin->wanted = true;
+    }
+    return 0;
+}
+
+static int add_builtin_values(kern_box *box, struct kern_error *err)
+{
+    for (size_t i = 0; i < box->catalog->count; i++) {
+        const struct core_plugin *plugin = &box->catalog->plugin[i];
+        int failed =
+            core_values_add(&box->options, plugin->table->options, KERN_OPT_FLAG | KERN_OPT_BOX, err);
+        if (failed != 0)
+            return failed;
+    }
+    return 0;
+}
+
+static int apply_tokens(kern_box *box, const struct core_args *args, struct kern_error *err)
+{
+    for (size_t i = 0; i < args->token_count; i++) {
+        const struct core_args_token *token = &args->token[i];
+        struct core_plugin *plugin = core_catalog_kind(box->catalog, token->kind);
+        plugin->wanted = true;
+        int failed = core_plugin_load_wanted(box->catalog, err);
+        if (failed == 0)
+            failed = core_config_profile(box->config, plugin, token->profile, err);
+        if (failed == 0)
+            failed = core_config_apply_profile(&plugin->profile[plugin->profile_count - 1], token->kind,
+                                               &box->options, config_note, box, err);
+        if (failed != 0)
+            return failed;
+    }
+    return 0;
+}
+
+static int read_environment(kern_box *box, struct kern_error *err)
+{
+    static const char *const switches[][2] = {{"KERN_REQUIRE_LIMITS", "require-limits"},
+                                              {"KERN_ALLOW_UNCAPPED", "allow-uncapped"}};
+    for (size_t i = 0; i < 2; i++) {
+        const char *value = getenv(switches[i][0]);
+        if (value == NULL || value[0] == '\0')
+            continue;
+        struct core_value *option = core_values_find(&box->options, switches[i][1]);
+        int failed = core_value_set(option, strcmp(value, "0") == 0 ? "false" : "true", KERN_FROM_CONFIG,
+                                    switches[i][0], err);
+        if (failed != 0)
+            return failed;
+    }
+    return 0;
+}
+
+/* ---- The command ---- */
+
+/* Without a command: a shell, with a terminal of its own where kern has one, else reading standard input. */
+static int choose_command(kern_box *box, const struct core_args *args, struct kern_error *err)
+{
+    bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
+    box->own_terminal = kern_get_int(&box->options, "tty") != 0 || (args->command_count == 0 && terminal);
+    box->shell[0] = box->shell_name;
+    box->command = args->command_count > 0 ? args->command : box->shell;
+    if (box->own_terminal && !terminal) {
+        kern_refuse(err, 0, "cannot give the box a terminal: kern's own input and output are not one");
+        kern_hint(err, "leave out -t, or run kern from a terminal");
+        return -ENOTTY;
+    }
+    if (box->own_terminal && ioctl(STDIN_FILENO, TIOCGWINSZ, &box->window) != 0)
+        box->window = (struct winsize){.ws_row = 24, .ws_col = 80};
+    return 0;
+}
+
+/* untrusted is a name for several options; it only ever makes things tighter. */
+static int apply_security_profile(kern_box *box, struct kern_error *err)
+{
+    box->untrusted = kern_get_string(&box->options, "security-profile") != NULL;
+    box->privileged = kern_get_int(&box->options, "privileged") != 0;
+    if (!box->untrusted)
+        return 0;
+    if (box->privileged)
+        return kern_refuse(err, 0, "cannot use --privileged with --security-profile untrusted");
+    int failed = core_value_set(core_values_find(&box->options, "read-only"), "true", KERN_FROM_FLAG,
+                                "--security-profile", err);
+    return failed != 0 ? failed
+                       : core_value_set(core_values_find(&box->options, "cap-drop"), "ALL", KERN_FROM_FLAG,
+                                        "--security-profile", err);
+}
+
+static void settle_switches(kern_box *box)
+{
+    box->want_init = kern_get_int(&box->options, "init") != 0;
+    box->strict = kern_get_int(&box->options, "require-limits") != 0;
+    box->read_only = kern_get_int(&box->options, "read-only") != 0;
+    core_log_set_quiet(kern_get_int(&box->options, "quiet") != 0);
+}
+
+/* Everything up to the point where a run and a plan part. */
+static int read_spec(kern_box *box, int argc, char **argv, struct core_args *args, struct kern_error *err)
+{
+    int failed = core_catalog_builtin(box->catalog, err);
+    if (failed == 0)
+        failed = core_config_load(core_args_peek(argc, argv, "--config"), box->catalog, &box->config,
+                                  config_note, box, err);
+    if (failed == 0)
+        failed = add_configured_plugins(box, err);
+    if (failed == 0)
+        failed = core_config_bind(box->config, box->catalog, config_note, box, err);
+    if (failed == 0)
+        failed = add_builtin_values(box, err);
+    if (failed == 0)
+        failed = core_config_box(box->config, &box->options, err);
+    if (failed == 0)
+        failed = read_environment(box, err);
+    if (failed == 0)
+        failed = core_args_parse(argc, argv, box->catalog, &box->options, args, err);
+    if (failed != 0 || args->help)
+        return failed;
+    for (size_t i = 0; i < box->catalog->count; i++)
+        box->catalog->plugin[i].wanted = box->catalog->plugin[i].wanted || box->catalog->plugin[i].always;
+    failed = apply_tokens(box, args, err);
+    if (failed == 0)
+        failed = apply_security_profile(box, err);
+    if (failed == 0)
+        failed = core_args_settle(&box->options, err);
+    if (failed == 0)
+        failed = choose_command(box, args, err);
+    if (failed == 0 && args->name != NULL) {
+        (void)snprintf(box->name, sizeof(box->name), "%s", args->name); /* checked by the parser */
+        box->named = true;
+    }
+    settle_switches(box);
+    return failed;
+}
+
+static void print_failure(const struct core_outcome *outcome, const struct kern_error *err)
+{
+    if (outcome->exit_code == 126 || outcome->exit_code == 127) {
+        core_log_failure("%s", err->message); /* contract: kern: cannot start 'X' in box: REASON */
+        return;
+    }
+    core_log_error(err);
+}
+
+static int run(kern_box *box)
+{
+    struct core_outcome outcome = {0};
+    struct kern_error err = {0};
+    core_engine_run(box, &outcome, &err);
+    if (err.category != KERN_ERROR_NONE)
+        print_failure(&outcome, &err);
+    core_report_started(box, &outcome);
+    int failed = core_report_write(box, &outcome);
+    if (failed != 0)
+        core_log_warning("cannot write the report: %s", strerror(-failed));
+    return outcome.exit_code;
+}
+
+int core_cmd_box(int argc, char **argv)
+{
+    kern_box box;
+    struct core_catalog catalog = {0};
+    struct core_args args = {0};
+    struct kern_error err = {0};
+    core_box_init(&box);
+    box.catalog = &catalog;
+    int code = EXIT_REFUSED;
+    int failed = secure_descriptors(&err);
+    if (failed == 0)
+        failed = read_spec(&box, argc, argv, &args, &err);
+    if (failed != 0)
+        core_log_error(&err);
+    else if (args.help)
+        code = core_help_print(core_verb_find("box"));
+    else if (kern_get_int(&box.options, "show-config") != 0)
+        code = core_plan_show_config(&box);
+    else if (kern_get_int(&box.options, "plan") != 0)
+        code = core_plan_print(&box);
+    else
+        code = run(&box);
+    core_box_clear(&box);
+    core_values_clear(&box.options);
+    core_args_clear(&args);
+    core_config_free(box.config);
+    core_catalog_clear(&catalog);
+    return code;
+}

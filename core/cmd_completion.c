@@ -1,0 +1,73 @@
+/* `kern completion bash|zsh|fish`: prints the script that the shell reads. Host side. */
+#include "args.h"
+#include "cleanup.h"
+#include "cmd.h"
+#include "completion.h"
+#include "help.h"
+#include "log.h"
+
+#include <string.h>
+
+static const struct {
+    const char *shell;
+    void (*print)(FILE *out, const struct core_catalog *catalog);
+} shells[] = {
+    {"bash", core_completion_bash},
+    {"zsh", core_completion_zsh},
+    {"fish", core_completion_fish},
+};
+
+static void each_of(FILE *out, const struct core_verb *verb, const struct kern_option *option,
+                    core_completion_fn fn)
+{
+    for (; option != NULL && option->name != NULL; option++) {
+        if (core_help_shows(option, KERN_OPT_FLAG))
+            fn(out, verb, option);
+    }
+}
+
+void core_completion_each(FILE *out, const struct core_verb *verb, const struct core_catalog *catalog,
+                          core_completion_fn fn)
+{
+    each_of(out, verb, verb->options, fn);
+    for (size_t i = 0; strcmp(verb->name, "box") == 0 && i < catalog->count; i++)
+        each_of(out, verb, catalog->plugin[i].table->options, fn);
+}
+
+static int print_for(const char *shell, struct kern_error *err)
+{
+    for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
+        if (strcmp(shells[i].shell, shell) != 0)
+            continue;
+        struct core_catalog catalog = {0};
+        int r = core_catalog_builtin(&catalog, err);
+        if (r == 0)
+            shells[i].print(stdout, &catalog);
+        core_catalog_clear(&catalog);
+        return r;
+    }
+    int result = kern_refuse(err, 0, "no completions for the shell \"%s\"", shell);
+    kern_hint(err, "kern completion bash|zsh|fish");
+    return result;
+}
+
+int core_cmd_completion(int argc, char **argv)
+{
+    struct kern_error err = {0};
+    int words = 0;
+    bool help = false;
+    int r = core_args_verb(argc, argv, NULL, NULL, 1, &words, &help, &err);
+    if (r == 0 && help)
+        return core_help_print(core_verb_find("completion"));
+    if (r == 0 && words == 0) {
+        r = kern_refuse(&err, 0, "completion for which shell?");
+        kern_hint(&err, "kern completion bash|zsh|fish");
+    }
+    if (r == 0)
+        r = print_for(argv[1], &err);
+    if (r < 0) {
+        core_log_error(&err);
+        return 1;
+    }
+    return core_log_close_stdout();
+}

@@ -1,0 +1,341 @@
+/* The life of a box; see engine.h and section 1 of the design. Host side. Each step either succeeds or leaves its cause in the
+ * error; whatever happened, teardown runs in reverse for every plugin whose prepare was entered. */
+#include "engine.h"
+
+#include "cleanup.h"
+#include "control.h"
+#include "env.h"
+#include "launch.h"
+#include "log.h"
+#include "mounts.h"
+#include "order.h"
+#include "plugin.h"
+#include "registry.h"
+#include "report.h"
+#include "supervise.h"
+#include "sys.h"
+#include "worker.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+/* Below this the box's first process would be killed for its own building, and what shares memory with it as well. */
+#define SHARING_LEAST ((uint64_t)16 << 20)
+
+void core_box_init(kern_box *box)
+{
+    *box = (kern_box){0};
+    int *const fds[] = {&box->cgroup_fd,    &box->report_fd,      &box->started_fd,  &box->alive_fd,
+                        &box->state_fd,     &box->run_fd,         &box->epoll_fd,    &box->channel_fd,
+                        &box->signal_fd,    &box->control_fd,     &box->outer_pidfd, &box->child_channel_fd,
+                        &box->root_fd,      &box->proc_fd,        &box->kern_pidfd,  &box->ids_fd,
+                        &box->host_proc_fd, &box->terminal.master};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        *fds[i] = -1;
+    box->usage =
+        (struct core_usage){.peak_memory = -1, .cpu_us = -1, .peak_pids = -1, .oom_kills = -1, .oom_own = -1};
+}
+
+static void free_records(kern_box *box)
+{
+    for (size_t i = 0; i < box->field_count; i++) {
+        free(box->field[i].key);
+        free(box->field[i].text);
+    }
+    for (size_t i = 0; i < box->denied_count; i++) {
+        free(box->denied[i].what);
+        free(box->denied[i].reason);
+    }
+    free(box->field);
+    free(box->denied);
+    free(box->rule);
+    free(box->handler);
+    free(box->receiver);
+    free(box->worker);
+}
+
+void core_box_clear(kern_box *box)
+{
+    int *const fds[] = {&box->report_fd,   &box->started_fd, &box->alive_fd,   &box->state_fd,
+                        &box->run_fd,      &box->epoll_fd,   &box->channel_fd, &box->signal_fd,
+                        &box->control_fd,  &box->ids_fd,     &box->kern_pidfd, &box->outer_pidfd,
+                        &box->host_proc_fd};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        core_close_fd(fds[i]);
+    core_mounts_clear(box);
+    core_list_clear(&box->env);
+    core_list_clear(&box->notes);
+    for (char **env = box->child_env; env != NULL && *env != NULL; env++)
+        if (*env != box->home)
+            free(*env);
+    free(box->child_env);
+    free_records(box);
+    for (size_t i = 0; box->catalog != NULL && i < box->catalog->count; i++) {
+        free(box->catalog->plugin[i].state);
+        box->catalog->plugin[i].state = NULL;
+    }
+    free(box->order);
+    free(box->own_state[0]);
+    free(box->own_state[1]);
+    if (box->shared != NULL)
+        (void)munmap(box->shared, sizeof(*box->shared)); /* was mapped with this size */
+    box->shared = NULL;
+}
+
+bool core_debug(const char *word)
+{
+    const char *list = getenv("KERN_DEBUG");
+    size_t length = strlen(word);
+    while (list != NULL && *list != '\0') {
+        size_t item = strcspn(list, ",");
+        if (item == length && strncmp(list, word, length) == 0)
+            return true;
+        list += item + (list[item] == ',');
+    }
+    return false;
+}
+
+static void mark(kern_box *box, const char *phase)
+{
+    if (!box->timing)
+        return;
+    int64_t now = core_now_ns();
+    size_t used = strlen(box->timing_text);
+    (void)snprintf(box->timing_text + used, sizeof(box->timing_text) - used, "%s%s %.3f",
+                   used > 0 ? ", " : "", phase,
+                   (double)(now - box->mark_ns) / 1e6); /* a full line loses its last phases */
+    box->mark_ns = now;
+}
+
+/* ---- Before the clone ---- */
+
+static int share_page(kern_box *box, struct kern_error *err)
+{
+    void *page =
+        mmap(NULL, sizeof(struct core_shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return kern_fail(err, errno, "cannot map the page shared with the box");
+    box->shared = page;
+    box->shared->inner_pidfd = -1;
+    box->shared->init_status = -1;
+    return 0;
+}
+
+static int open_plugins(kern_box *box, struct kern_error *err)
+{
+    int failed = core_plugin_load_wanted(box->catalog, err);
+    if (failed != 0)
+        return failed;
+    box->order = calloc(box->catalog->count, sizeof(struct core_plugin *));
+    if (box->order == NULL)
+        return kern_fail(err, ENOMEM, "cannot order the plugins");
+    failed = core_order(box->catalog, box->order, &box->order_count, err);
+    for (size_t i = 0; failed == 0 && i < box->order_count; i++) {
+        struct core_plugin *plugin = box->order[i];
+        plugin->state = calloc(1, plugin->table->state_size > 0 ? plugin->table->state_size : 1);
+        if (plugin->state == NULL)
+            failed = kern_fail(err, ENOMEM, "cannot keep the state of plugin \"%s\"", plugin->name);
+    }
+    return failed;
+}
+
+static int prepare_all(kern_box *box, struct kern_error *err)
+{
+    for (size_t i = 0; i < box->order_count; i++) {
+        struct core_plugin *plugin = box->order[i];
+        plugin->entered = true;
+        if (plugin->table->prepare == NULL)
+            continue;
+        box->current = plugin;
+        int failed = plugin->table->prepare(box, plugin->state, err);
+        box->current = NULL;
+        if (failed == 0)
+            continue;
+        kern_fail(err, -failed, "the hook failed without saying why");
+        /* A refusal is about what the user asked for; which plugin noticed is of no use then. */
+        if (err->category != KERN_ERROR_REFUSED || !plugin->builtin)
+            core_error_context(err, plugin->name, "prepare");
+        return failed;
+    }
+    return 0;
+}
+
+static int open_channel(kern_box *box, struct kern_error *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return kern_fail(err, errno, "cannot make the channel to the box");
+    box->channel_fd = pair[0];
+    box->child_channel_fd = pair[1];
+    box->host_proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (box->host_proc_fd < 0)
+        return kern_fail(err, errno, "cannot open \"/proc\"");
+    box->kern_pidfd = sys_call(SYS_pidfd_open, getpid(), 0, 0, 0, 0, 0);
+    if (box->kern_pidfd < 0)
+        return kern_fail(err, -box->kern_pidfd, "cannot open kern's own process");
+    return 0;
+}
+
+static bool must_fork(const kern_box *box)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    return true; /* its shadow of the stack knows one stack only */
+#endif
+    for (size_t i = 0; i < box->order_count; i++)
+        if (box->order[i]->table->enter != NULL && (box->order[i]->table->flags & KERN_PLUGIN_LEAN) == 0)
+            return true;
+    return box->want_init || core_debug("fork") || (box->memory_cap > 0 && box->memory_cap < SHARING_LEAST);
+}
+
+static int build(kern_box *box, struct kern_error *err)
+{
+    int failed = core_registry_open(box, err);
+    if (failed == 0)
+        failed = core_registry_claim(box, err);
+    bool volumes = kern_get_count(&box->options, "volume") + kern_get_count(&box->options, "mount") > 0;
+    if (failed == 0 && volumes && core_find_own_state(box) != 0)
+        failed = kern_fail(err, errno, "cannot find kern's own directories");
+    if (failed == 0)
+        failed = share_page(box, err);
+    mark(box, "claim");
+    if (failed == 0)
+        failed = open_plugins(box, err);
+    mark(box, "plugins");
+    if (failed == 0)
+        failed = prepare_all(box, err);
+    mark(box, "prepare");
+    if (failed == 0)
+        failed = core_env_build(box, err);
+    if (failed == 0)
+        failed = open_channel(box, err);
+    if (failed == 0)
+        failed = core_workers_start(box, err);
+    if (failed == 0)
+        failed = core_supervise_prepare(box, err);
+    if (failed != 0)
+        return failed;
+    box->fork_style = must_fork(box);
+    int64_t timeout = kern_get_int(&box->options, "timeout");
+    box->start_ns = core_now_ns();
+    box->deadline_ms = timeout > 0 ? box->start_ns / 1000000 + timeout : 0;
+    core_report_alive(box);
+    failed = core_launch(box, err);
+    mark(box, "clone");
+    return failed;
+}
+
+/* ---- After the end ---- */
+
+static void collect_usage(kern_box *box)
+{
+    if (box->group_hooks == NULL)
+        return;
+    struct core_usage usage = box->usage;
+    box->group_hooks->collect(box, box->group_state, &usage);
+    box->usage = usage;
+}
+
+static struct core_evidence gather(const kern_box *box, const struct kern_error *err)
+{
+    const struct core_shared *shared = box->shared;
+    bool ended = shared != NULL && atomic_load(&shared->ended) != 0;
+    struct core_evidence evidence = {
+        .error = err,
+        .ended = ended,
+        .status = ended ? shared->status : 0,
+        .executed = box->executed,
+        .exec_failed = shared != NULL ? (int)atomic_load(&shared->exec_failed) : 0,
+        .timed_out = box->timed_out,
+        .timeout_ms = kern_get_int(&box->options, "timeout"),
+        .stop_signal = box->stop_signal,
+        .oom = box->usage.oom_own == 1,
+        .memory_cap = (uint64_t)kern_get_int(&box->options, "memory"),
+        .blocked_call = box->blocked_call[0] != '\0' ? box->blocked_call : NULL,
+        .blocked_program = box->blocked_program,
+        .worker_lost = box->worker_lost[0] != '\0' ? box->worker_lost : NULL,
+    };
+    /* Below --init the command's own end counts, not the code that its init turned it into. */
+    if (ended && shared->init_status != -1 && WIFEXITED(shared->status))
+        evidence.status = shared->init_status;
+    return evidence;
+}
+
+static void teardown_all(kern_box *box, const struct core_outcome *outcome)
+{
+    struct kern_outcome told = {.struct_size = sizeof(told),
+                                .exit_code = outcome->exit_code,
+                                .signal = outcome->signal,
+                                .started = outcome->started,
+                                .fault = outcome->fault};
+    for (size_t i = box->order_count; i-- > 0;) {
+        struct core_plugin *plugin = box->order[i];
+        if (!plugin->entered)
+            continue;
+        box->current = plugin;
+        if (plugin->table->teardown != NULL)
+            plugin->table->teardown(box, plugin->state, &told);
+        plugin->entered = false;
+    }
+    box->current = NULL;
+}
+
+/* A clone that succeeded and a map that did not: the outer init waits for a word that will not come. */
+static void end_half_built(kern_box *box)
+{
+    if (box->outer_pid == 0)
+        return;
+    (void)sys_call(SYS_pidfd_send_signal, box->outer_pidfd, SIGKILL, 0, 0, 0,
+                   0); /* gone already is as good */
+    (void)waitpid(box->outer_pid, NULL, __WALL);
+    box->outer_pid = 0;
+}
+
+/* Which hook was at work when the box's first process died without a word. */
+static void blame_hook(const kern_box *box, struct kern_error *err)
+{
+    const struct core_shared *shared = box->shared;
+    if (core_error_is_set(err) || atomic_load(&shared->progress) == CORE_EXECUTING)
+        return;
+    bool ended = atomic_load(&shared->ended) != 0 && WIFSIGNALED(shared->status);
+    kern_fail(err, 0, "the box's first process was ended by signal %d while it was built",
+              ended ? WTERMSIG(shared->status) : SIGKILL);
+    if (atomic_load(&shared->progress) == CORE_ENTERING)
+        core_error_context(err, box->order[atomic_load(&shared->enter_index)]->name, "enter");
+}
+
+void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct kern_error *err)
+{
+    box->timing = getenv("KERN_TIMING") != NULL && getenv("KERN_TIMING")[0] != '\0';
+    box->mark_ns = core_now_ns();
+    int failed = core_report_open(box, err);
+    if (failed == 0)
+        failed = build(box, err);
+    if (failed != 0) {
+        end_half_built(box);
+    } else {
+        core_supervise(box);
+        mark(box, "run");
+        if (core_error_is_set(&box->shared->error))
+            *err = box->shared->error;
+        else if (!box->executed && !box->timed_out && box->stop_signal == 0)
+            blame_hook(box, err);
+    }
+    box->end_ns = core_now_ns();
+    if (!box->executed)
+        core_report_not_alive(box);
+    collect_usage(box);
+    struct core_evidence evidence = gather(box, err);
+    core_classify(&evidence, ret_outcome);
+    core_workers_stop(box);
+    teardown_all(box, ret_outcome);
+    core_control_close(box);
+    core_release_ids(box);
+    core_registry_release(box);
+    mark(box, "teardown");
+    if (box->timing)
+        core_log_note("timing in ms: %s", box->timing_text);
+}

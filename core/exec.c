@@ -1,0 +1,138 @@
+/* The last step of the box's first process: finding the command in the box and executing it, or saying exactly why not. The
+ * filter is already in place. Perhaps on kern's memory: raw calls only. */
+#include "inner.h"
+
+#include "cleanup.h"
+#include "sys.h"
+
+#include <elf.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+
+#define NOT_EXECUTABLE 126
+#define NOT_FOUND      127
+
+static const char *path_of(const kern_box *box)
+{
+    for (char **env = box->child_env; *env != NULL; env++)
+        if (strncmp(*env, "PATH=", 5) == 0)
+            return *env + 5;
+    return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+}
+
+static int try_exec(const kern_box *box, const char *file)
+{
+    return (int)sys_call(SYS_execve, SYS_P(file), SYS_P(box->command), SYS_P(box->child_env), 0, 0, 0);
+}
+
+/* The command's own mask comes back at the very last moment: until here kern's forwarded signals wait. */
+static void restore_signals(const kern_box *box)
+{
+    (void)sys_call(SYS_rt_sigprocmask, SIG_SETMASK, SYS_P(&box->child_sigmask), 0, 8, 0,
+                   0); /* valid arguments */
+}
+
+static int exec_along_path(const kern_box *box, char *tried, size_t size)
+{
+    const char *name = box->command[0];
+    int result = -ENOENT;
+    for (const char *part = path_of(box); part != NULL; part = *part != '\0' ? part + 1 : NULL) {
+        size_t length = strcspn(part, ":");
+        if (length + strlen(name) + 2 <= size) {
+            memcpy(tried, part, length);
+            tried[length] = '/';
+            memcpy(tried + length + 1, name, strlen(name) + 1);
+            int failed = try_exec(box, length > 0 ? tried : name);
+            if (failed != -ENOENT && failed != -ENOTDIR && failed != -EACCES)
+                return failed;
+            if (failed == -EACCES || sys_call(SYS_faccessat, AT_FDCWD, SYS_P(tried), 0, 0, 0, 0) == 0)
+                result = failed == -ENOENT ? -ELIBBAD : failed; /* it is there, its interpreter is not */
+            if (result == -ELIBBAD)
+                return result;
+        }
+        part += length;
+    }
+    return result;
+}
+
+static const char *machine_name(unsigned machine)
+{
+    switch (machine) {
+    case EM_X86_64:
+        return "x86_64";
+    case EM_AARCH64:
+        return "aarch64";
+    case EM_386:
+        return "i386";
+    case EM_ARM:
+        return "arm";
+    case EM_RISCV:
+        return "riscv64";
+    case EM_PPC64:
+        return "ppc64";
+    case EM_S390:
+        return "s390x";
+    default:
+        return "another machine";
+    }
+}
+
+#if defined(__x86_64__)
+#define OUR_MACHINE EM_X86_64
+#else
+#define OUR_MACHINE EM_AARCH64
+#endif
+
+/* ENOEXEC says little: look whether the file is a program of another machine. */
+static unsigned foreign_machine(const char *file)
+{
+    Elf64_Ehdr header = {0};
+    auto_fd fd = sys_open(AT_FDCWD, file, O_RDONLY | O_NONBLOCK, 0);
+    if (fd < 0 || sys_read(fd, &header, sizeof(header)) < 20 || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return EM_NONE;
+    return header.e_machine != OUR_MACHINE ? header.e_machine : EM_NONE;
+}
+
+static int explain(kern_box *box, int failed, const char *file, struct kern_error *err)
+{
+    const char *name = box->command[0];
+    unsigned machine = failed == -ENOEXEC ? foreign_machine(file) : EM_NONE;
+    box->shared->exec_errno = -failed;
+    if (failed == -ENOENT || failed == -ENOTDIR) {
+        kern_fail(err, 0, "cannot start '%s' in box: not found", name);
+        return NOT_FOUND;
+    }
+    if (failed == -ELIBBAD) {
+        kern_fail(err, 0, "cannot start '%s' in box: its interpreter or loader is not in the box", name);
+        return NOT_FOUND;
+    }
+    if (machine != EM_NONE)
+        kern_fail(err, 0, "cannot start '%s' in box: built for %s, this machine is %s", name,
+                  machine_name(machine), machine_name(OUR_MACHINE));
+    else if (failed == -ENOEXEC)
+        kern_fail(err, 0, "cannot start '%s' in box: not a program, and no #! line says what runs it", name);
+    else
+        kern_fail(err, -failed, "cannot start '%s' in box", name);
+    return NOT_EXECUTABLE;
+}
+
+int core_exec_command(kern_box *box, struct kern_error *err)
+{
+    char tried[PATH_MAX] = "";
+    const char *name = box->command[0];
+    restore_signals(box);
+    int failed = 0;
+    if (strchr(name, '/') != NULL) {
+        failed = try_exec(box, name);
+        if (failed == -ENOENT && sys_call(SYS_faccessat, AT_FDCWD, SYS_P(name), 0, 0, 0, 0) == 0)
+            failed = -ELIBBAD;
+    } else if (name[0] == '\0') {
+        failed = -ENOENT;
+    } else {
+        failed = exec_along_path(box, tried, sizeof(tried));
+    }
+    int code = explain(box, failed, tried[0] != '\0' ? tried : name, err);
+    atomic_store(&box->shared->exec_failed, (uint32_t)code);
+    return code;
+}

@@ -1,0 +1,318 @@
+/* kern/plugin.h: the one public header of kern. Everything that a plugin sees of the core stands here.
+ *
+ * A plugin is a shared object with one table, made by KERN_PLUGIN(). The core calls three hooks:
+ *
+ *   prepare   in kern itself, on the host, before the box exists. Open descriptors, reserve, decide.
+ *   enter     in the box's first process, inside the box's namespaces, before the command. Uses only
+ *             what prepare gathered. May share its memory with kern: no malloc, no stdio, no locale, no
+ *             name service, no dlopen; raw system calls and the functions marked [enter] below.
+ *   teardown  in kern, on the host, after the box has ended. Runs for each plugin whose prepare was
+ *             entered, so it must accept half-built state. It cannot fail.
+ *
+ * Only fixed-width integers, strings and opaque pointers cross the border. Structures that the core reads
+ * from a plugin begin with their size and only ever grow at the end.
+ */
+#ifndef KERN_PLUGIN_H
+#define KERN_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define KERN_PRINTF(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
+#define KERN_EXPORT                     __attribute__((visibility("default")))
+#else
+#define KERN_PRINTF(format_at, args_at)
+#define KERN_EXPORT
+#endif
+
+/* Raised only when an old plugin can no longer be served. */
+#define KERN_ABI 1u
+
+/* Exported by kern to its plugins. */
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+/* ---- Errors -----------------------------------------------------------------------------------------
+ * A hook that fails fills the error it was given and returns the negative errno. The first cause wins. */
+
+#define KERN_ERROR_NONE    0u
+#define KERN_ERROR_REFUSED 1u /* kern declined before building anything: exit code 1 */
+#define KERN_ERROR_BUILD   2u /* building the box failed: exit code 125 */
+
+struct kern_error {
+    uint32_t category; /* KERN_ERROR_* */
+    int32_t code;      /* errno, or 0 where none applies */
+    char plugin[32];   /* filled by the core */
+    char phase[16];    /* filled by the core: prepare, enter, ... */
+    char message[512]; /* what was attempted, on which "object", why */
+    char hint[416];    /* the command that mends it, or empty */
+};
+
+/* Record a failure; `code` is an errno whose text is appended, or 0. Return -code (-EINVAL for 0). [enter] */
+int kern_fail(struct kern_error *err, int code, const char *format, ...) KERN_PRINTF(3, 4);
+int kern_refuse(struct kern_error *err, int code, const char *format, ...) KERN_PRINTF(3, 4);
+/* Add what the user can do about it; the first hint stays. [enter] */
+void kern_hint(struct kern_error *err, const char *format, ...) KERN_PRINTF(2, 3);
+/* Put context in front of a recorded failure: "CONTEXT: MESSAGE". Returns its negative errno. [enter] */
+int kern_wrap(struct kern_error *err, const char *format, ...) KERN_PRINTF(2, 3);
+
+/* ---- Options ----------------------------------------------------------------------------------------
+ * One table is the source for kern.toml keys, command-line flags, --help, the man page, completions
+ * and `kern validate`. Values are checked and defaults applied before any hook runs. */
+
+#define KERN_STRING   1u
+#define KERN_INT      2u /* min..max */
+#define KERN_FLOAT    3u /* min..max in thousandths */
+#define KERN_BOOL     4u
+#define KERN_SIZE     5u /* bytes; "512m", "2 GB", "2g"; min..max in bytes */
+#define KERN_DURATION 6u /* milliseconds; "1.5" seconds, "500ms", "2m"; min..max in milliseconds */
+#define KERN_ENUM     7u /* one of `choices` */
+#define KERN_PATH     8u
+#define KERN_TABLE    9u /* kern.toml only: an inline table, handed on as JSON text */
+
+#define KERN_OPT_FLAG       0x0001u /* a flag of box (and of run where KERN_OPT_RUN is set) */
+#define KERN_OPT_BOX        0x0002u /* a key of [box] in kern.toml */
+#define KERN_OPT_PROFILE    0x0004u /* a key of the plugin's [[KIND]] table */
+#define KERN_OPT_POOL       0x0008u /* a key of the plugin's pool table */
+#define KERN_OPT_PLUGIN     0x0010u /* a key of the plugin's [[plugin]] table */
+#define KERN_OPT_LIST       0x0020u /* may be given several times; a TOML array */
+#define KERN_OPT_RUN        0x0040u /* also a flag of `kern run` */
+#define KERN_OPT_OPTIONAL   0x0080u /* the flag's value may be left out: then `implied` counts */
+#define KERN_OPT_LATER      0x0100u /* known, not in this build: refused, never ignored */
+#define KERN_OPT_REQUIRED   0x0200u /* a profile without it is refused */
+#define KERN_OPT_MUST_EXIST 0x0400u /* KERN_PATH: checked when the value is read */
+#define KERN_OPT_GUARDED    0x0800u /* not settable by a kern.toml that somebody else wrote (--config) */
+#define KERN_OPT_COMMAS     0x1000u /* a list whose items may also stand in one word, split at commas */
+
+struct kern_option {
+    const char *name; /* kebab-case; the flag is --NAME, the key NAME (in kern.toml `_` counts as `-`) */
+    uint32_t type;    /* KERN_STRING ... */
+    uint32_t flags;   /* KERN_OPT_* */
+    const char *fallback; /* default as text; NULL: none */
+    const char *arg;      /* placeholder in help, such as SIZE */
+    const char *help;     /* one line */
+    const char *const *choices; /* KERN_ENUM: NULL-terminated; NULL otherwise */
+    int64_t min, max;           /* both 0: no bound */
+    const char *letter;         /* one-letter flag without the dash, or NULL */
+    const char *alias;          /* a second long spelling, or NULL */
+    const char *implied;        /* KERN_OPT_OPTIONAL: the value when none is given */
+};
+
+/* The value came from: */
+#define KERN_FROM_DEFAULT 0
+#define KERN_FROM_CONFIG  1
+#define KERN_FROM_PROFILE 2
+#define KERN_FROM_FLAG    3
+
+typedef struct kern_values kern_values; /* resolved options; lives as long as the box */
+typedef struct kern_box kern_box;
+
+/* Getters [enter]. A name that is not in the plugin's table returns NULL or 0. */
+int32_t kern_get_source(const kern_values *values, const char *name); /* KERN_FROM_* */
+const char *kern_get_string(const kern_values *values, const char *name);
+int64_t kern_get_int(const kern_values *values, const char *name); /* INT BOOL SIZE DURATION */
+double kern_get_float(const kern_values *values, const char *name);
+uint32_t kern_get_count(const kern_values *values, const char *name);
+const char *kern_get_item(const kern_values *values, const char *name, uint32_t index);
+
+/* The options of the plugin whose hook is running (for built-ins: of the whole box). [enter] */
+const kern_values *kern_options(const kern_box *box);
+/* The profiles of this plugin's kind that the command line named, in order. [enter] */
+uint32_t kern_profile_count(const kern_box *box);
+const kern_values *kern_profile(const kern_box *box, uint32_t index);
+const char *kern_profile_name(const kern_box *box, uint32_t index);
+/* The pool that the profile's backend names; NULL when the backend is not a pool. [enter] */
+const kern_values *kern_profile_pool(const kern_box *box, uint32_t index);
+/* Sets a box option from prepare at the rank of a profile: a flag of the command line still wins (then 0 is
+ * returned and nothing changes). `text` is checked as if it stood in kern.toml. */
+int kern_set_option(kern_box *box, const char *name, const char *text, struct kern_error *err);
+
+/* "512m", "2 GB", "1.5g": bytes. `where` names the text in the error. */
+int kern_parse_size(const char *text, const char *where, uint64_t *ret_bytes, struct kern_error *err);
+
+/* ---- What a plugin may ask of the box -------------------------------------------------------------- */
+
+/* Benign facts for the user's stderr: one short line each; at most once a run. prepare and teardown. */
+void kern_note(kern_box *box, const char *format, ...) KERN_PRINTF(2, 3);
+void kern_warn(kern_box *box, const char *format, ...) KERN_PRINTF(2, 3);
+
+/* The box's name, [enter]; and whether this run is in strict mode (--require-limits), [enter]. */
+const char *kern_box_name(const kern_box *box);
+int32_t kern_box_strict(const kern_box *box);
+/* The root of the box as an O_PATH descriptor: valid in enter from stage MOUNT on. Not yours to close. [enter] */
+int32_t kern_box_root(const kern_box *box);
+
+/* prepare: an environment variable of the command; later calls win over earlier, flags over all. */
+int kern_set_env(kern_box *box, const char *name, const char *value, struct kern_error *err);
+
+#define KERN_MOUNT_READ_ONLY 0x1u
+#define KERN_MOUNT_EXEC      0x2u /* allow executing from it (binds of directories always allow it) */
+#define KERN_MOUNT_DEVICE    0x4u /* the source is a device node that the box may open */
+#define KERN_MOUNT_RECURSIVE 0x8u /* a bind takes the mounts below it along */
+
+/* prepare: put a host file or directory at `target` in the box. `fd` is an O_PATH descriptor of the source;
+ * the box keeps its own copy. Identity is checked again in the box: a source exchanged meanwhile is refused. */
+int kern_add_bind(kern_box *box, int32_t fd, const char *target, uint32_t flags, struct kern_error *err);
+/* prepare: an empty tmpfs of at most `size` bytes (0: the box's default), nosuid and nodev. */
+int kern_add_tmpfs(kern_box *box, const char *target, uint64_t size, uint32_t mode, uint32_t flags,
+                   struct kern_error *err);
+/* prepare: a generated read-only file of the box; the bytes are copied. */
+int kern_add_file(kern_box *box, const char *target, uint32_t mode, const void *bytes, size_t length,
+                  struct kern_error *err);
+/* prepare: another CLONE_NEW* namespace for the command (CLONE_NEWTIME, ...). */
+int kern_add_namespace(kern_box *box, uint64_t flag, struct kern_error *err);
+
+/* Every descriptor that prepare opens (O_CLOEXEC, always) is there in enter under the same number and
+ * is closed when the command is executed. The other way round: [enter] kern_send_fd() hands a descriptor
+ * made inside to the host, where the function given in prepare for the same tag receives it (it owns it). */
+typedef void (*kern_fd_fn)(kern_box *box, void *state, uint32_t tag, int32_t fd);
+int kern_receive_fd(kern_box *box, uint32_t tag, kern_fd_fn fn, struct kern_error *err);
+int kern_send_fd(kern_box *box, uint32_t tag, int32_t fd, struct kern_error *err);
+
+/* prepare or a callback: call `fn` in the supervisor loop when the descriptor has one of the EPOLL* events.
+ * It must not block. The core closes nothing; kern_unwatch() before you close. */
+typedef void (*kern_watch_fn)(kern_box *box, void *state, int32_t fd, uint32_t events);
+int kern_watch(kern_box *box, int32_t fd, uint32_t events, kern_watch_fn fn, struct kern_error *err);
+void kern_unwatch(kern_box *box, int32_t fd);
+
+/* prepare: run `fn` in the box's worker: a process without capabilities and with a filter of its own for
+ * whatever reads hostile bytes or waits for the world. It gets the descriptors listed and nothing else
+ * (numbers stay the same) and dies with the supervisor. A worker that ends early ends the box. */
+typedef int32_t (*kern_worker_fn)(kern_box *box, void *state, const int32_t *fds, uint32_t count);
+int kern_add_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32_t count,
+                    struct kern_error *err);
+
+/* ---- seccomp ----------------------------------------------------------------------------------------
+ * All plugins' rules become one program. A rule wins over the default verdict of its call while its
+ * conditions hold; the calls that the design kills can only be narrowed, never opened. */
+
+#define KERN_RULE_ALLOW  1u
+#define KERN_RULE_ERRNO  2u /* the call fails with `value` */
+#define KERN_RULE_NOTIFY 3u /* the handler decides */
+
+#define KERN_ARG_EQUAL     1u /* (arg & mask) == value */
+#define KERN_ARG_NOT_EQUAL 2u /* (arg & mask) != value */
+
+struct kern_rule {
+    uint32_t struct_size; /* sizeof(struct kern_rule) */
+    int32_t call;         /* system call number of this architecture */
+    uint32_t action;      /* KERN_RULE_* */
+    uint32_t value;       /* KERN_RULE_ERRNO: the errno */
+    uint32_t arg_count;   /* 0..4 conditions, all of which must hold */
+    struct {
+        uint32_t index; /* 0..5 */
+        uint32_t op;    /* KERN_ARG_* */
+        uint64_t mask;
+        uint64_t value;
+    } arg[4];
+};
+
+/* What a handler sees: copied registers only. `cookie` names the notification to the kernel, `listener` the
+ * descriptor for SECCOMP_IOCTL_NOTIF_*; see seccomp_unotify(2) for what may change meanwhile. */
+struct kern_call {
+    uint32_t struct_size;
+    int32_t call;
+    uint64_t cookie;
+    int32_t listener;
+    int32_t pid; /* thread id in kern's pid namespace */
+    uint64_t arg[6];
+    int64_t result; /* handler sets it: the return value when errno is 0 */
+    int32_t error;  /* handler sets it: a positive errno to fail with */
+};
+
+/* Return KERN_CALL_DONE with result/error set, or KERN_CALL_LATER when kern_finish_call() will follow. There is
+ * no "let the kernel go on": memory that the box can change must not be judged and then used. */
+#define KERN_CALL_DONE  0
+#define KERN_CALL_LATER 1
+typedef int32_t (*kern_call_fn)(kern_box *box, void *state, struct kern_call *call);
+
+int kern_add_rule(kern_box *box, const struct kern_rule *rule, struct kern_error *err);
+int kern_on_call(kern_box *box, int32_t call, kern_call_fn fn, struct kern_error *err);
+void kern_finish_call(kern_box *box, const struct kern_call *call);
+
+/* ---- Report -----------------------------------------------------------------------------------------
+ * Fields for the JSON object of --report, under "plugins": {NAME: {KEY: VALUE}}. prepare, callbacks, teardown. */
+void kern_report_string(kern_box *box, const char *key, const char *value);
+void kern_report_int(kern_box *box, const char *key, int64_t value);
+/* Something was denied: `kind` is "hosts" or "devices"; `what` names it. Counted, shown once on stderr. */
+void kern_report_denied(kern_box *box, const char *kind, const char *what, const char *reason);
+
+/* How the box ended, for teardown. */
+struct kern_outcome {
+    uint32_t struct_size;
+    int32_t exit_code;  /* what kern will return */
+    int32_t signal;     /* that ended the command, or 0 */
+    int32_t started;    /* 1: the command was executed */
+    const char *fault;  /* timeout, oom, ... or NULL */
+};
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+/* ---- The table ------------------------------------------------------------------------------------- */
+
+/* Stages in the order of enter. PIVOT, IDENTITY and FILTER belong to plugins of kern itself. */
+#define KERN_STAGE_LIMIT    10u
+#define KERN_STAGE_ROOT     20u
+#define KERN_STAGE_MOUNT    30u
+#define KERN_STAGE_DEVICE   40u
+#define KERN_STAGE_PIVOT    50u
+#define KERN_STAGE_NETWORK  60u
+#define KERN_STAGE_IDENTITY 70u
+#define KERN_STAGE_FILTER   80u
+
+/* enter keeps to the rules above (no malloc, no libc state): the box may be cloned sharing memory, which
+ * is faster. Without it the core forks. */
+#define KERN_PLUGIN_LEAN 0x1u
+
+struct kern_plugin {
+    uint32_t struct_size;
+    uint32_t abi;
+    const char *name;    /* [a-z][a-z0-9-]*, at most 31 characters */
+    const char *version; /* the plugin's own */
+    const char *summary; /* one line */
+    uint32_t stage;
+    uint32_t flags;           /* KERN_PLUGIN_* */
+    const char *const *after; /* names in the same stage, NULL-terminated, or NULL */
+    const char *const *before;
+    const char *profile;               /* the KIND of KIND:NAME tokens and [[KIND]], or NULL */
+    const char *pool;                  /* the table that a profile's backend names, such as "cpu"; or NULL */
+    const struct kern_option *options; /* ends with name == NULL; or NULL */
+    uint64_t state_size;               /* zeroed bytes, one block for each box */
+    int (*prepare)(kern_box *box, void *state, struct kern_error *err);
+    int (*enter)(kern_box *box, void *state, struct kern_error *err);
+    void (*teardown)(kern_box *box, void *state, const struct kern_outcome *outcome);
+    /* Pure: judges one resolved profile (and its pool, or NULL) when kern.toml is read and by `kern
+     * validate`. May be NULL. */
+    int (*check)(const kern_values *profile, const kern_values *pool, struct kern_error *err);
+};
+
+/* Defines the one symbol that the core looks up. Use: KERN_PLUGIN(.name = "hello", ...); */
+#define KERN_PLUGIN_SYMBOL "kern_plugin_table"
+#if defined(KERN_BUILTIN_NAME)
+#define KERN_PLUGIN_JOIN_(name)  kern_builtin_##name
+#define KERN_PLUGIN_JOIN(name)   KERN_PLUGIN_JOIN_(name)
+#define KERN_PLUGIN_TABLE_NAME   KERN_PLUGIN_JOIN(KERN_BUILTIN_NAME)
+#else
+#define KERN_PLUGIN_TABLE_NAME kern_plugin_table
+#endif
+#ifndef __cplusplus
+#define KERN_PLUGIN(...)                                                                                     \
+    KERN_EXPORT extern const struct kern_plugin KERN_PLUGIN_TABLE_NAME;                                      \
+    const struct kern_plugin KERN_PLUGIN_TABLE_NAME = {.struct_size = (uint32_t)sizeof(struct kern_plugin),  \
+                                                       .abi = KERN_ABI,                                     \
+                                                       __VA_ARGS__}
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

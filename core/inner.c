@@ -1,0 +1,232 @@
+/* The box's first process, from the clone to the command; see launch.h. It runs the enter hooks stage by stage and, between
+ * them, the few steps that belong to no plugin: attaching mounts, pivoting, joining the namespaces that the outer init made
+ * meanwhile, giving up ownership. Perhaps on kern's memory: raw calls, no allocation.
+ *
+ * Needs, up to the inner user namespace: all capabilities in the box's outer user namespace. */
+#include "inner.h"
+
+#include "cleanup.h"
+#include "launch.h"
+#include "mounts.h"
+#include "sys.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#define EXIT_BUILD 125
+
+long core_clone3(struct clone_args *args, size_t size, int (*fn)(void *), void *arg);
+
+_Noreturn static void die(int code)
+{
+    sys_exit(code);
+}
+
+/* What the caller's shell arranged for itself (ignored signals, a mask, a umask) is not the box's business. */
+static void forget_caller(void)
+{
+    (void)sys_call(SYS_setsid, 0, 0, 0, 0, 0, 0); /* a new process leads no group: cannot fail */
+    struct {
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        uint64_t mask;
+    } plain = {0};
+    for (int signal = 1; signal <= 64; signal++)
+        (void)sys_call(SYS_rt_sigaction, signal, SYS_P(&plain), 0, 8, 0, 0); /* SIGKILL and SIGSTOP refuse */
+    (void)sys_call(SYS_umask, 022, 0, 0, 0, 0, 0);
+}
+
+static void progress(kern_box *box, enum core_progress step)
+{
+    atomic_store(&box->shared->progress, step);
+}
+
+/* Runs the hooks of the stages first..last, in order; *at is where the last call stopped. */
+static int enter_stages(kern_box *box, size_t *at, uint32_t last, struct kern_error *err)
+{
+    for (; *at < box->order_count && box->order[*at]->table->stage <= last; (*at)++) {
+        struct core_plugin *plugin = box->order[*at];
+        if (plugin->table->enter == NULL)
+            continue;
+        atomic_store(&box->shared->enter_index, (uint32_t)*at);
+        progress(box, CORE_ENTERING);
+        box->current = plugin;
+        int failed = plugin->table->enter(box, plugin->state, err);
+        progress(box, CORE_PIVOTING);
+        if (failed != 0) {
+            kern_fail(err, -failed, "the hook failed without saying why");
+            core_error_context(err, plugin->name, "enter");
+            return failed;
+        }
+    }
+    return 0;
+}
+
+int core_pivot(kern_box *box, struct kern_error *err)
+{
+    int failed = sys_fchdir(box->root_fd);
+    if (failed == 0)
+        failed = (int)sys_call(SYS_pivot_root, SYS_P("."), SYS_P("."), 0, 0, 0, 0);
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot make the new root the root");
+    /* The old root now lies on top of the new one; taking it away bares the new. */
+    failed = sys_umount(".", MNT_DETACH);
+    if (failed == 0)
+        failed = sys_chdir("/");
+    return failed == 0 ? 0 : kern_fail(err, -failed, "cannot leave the host's root");
+}
+
+static int join_spaces(kern_box *box, struct kern_error *err)
+{
+    core_await_word(&box->shared->spaces_ready);
+    uint64_t flags = CLONE_NEWIPC | CLONE_NEWUTS;
+    if (!box->share_network)
+        flags |= CLONE_NEWNET;
+    int failed = sys_setns(box->outer_pidfd, flags);
+    return failed == 0
+               ? 0
+               : kern_fail(err, -failed, "cannot join the network, ipc and uts namespaces of the box");
+}
+
+/* ---- The inner user namespace ---- */
+
+static int write_own_map(const kern_box *box, const char *path, const char *text)
+{
+    int fd = sys_open(box->proc_fd, path, O_WRONLY, 0);
+    if (fd < 0)
+        return fd;
+    long written = sys_write(fd, text, strlen(text));
+    (void)sys_close(fd); /* procfs took the text at the write */
+    return written < 0 ? (int)written : 0;
+}
+
+/* A map of more than one id can only be written from the parent namespace with its privileges, which the process that
+ * wants it has just given up: so it leaves this helper behind there. */
+static int map_helper(void *arg)
+{
+    kern_box *box = arg;
+    core_await_word(&box->shared->inner_wanted);
+    int failed = write_own_map(box, "1/uid_map", box->ids.inner_uid_map);
+    if (failed == 0)
+        failed = write_own_map(box, "1/gid_map", box->ids.inner_gid_map);
+    core_signal_word(&box->shared->inner_written, failed == 0 ? 1 : (uint32_t)(1 - failed));
+    return 0;
+}
+
+static int start_map_helper(kern_box *box, struct kern_error *err)
+{
+    struct clone_args args = {.flags = CLONE_FILES, .exit_signal = SIGCHLD};
+    if (!box->fork_style) {
+        args.flags |= CLONE_VM;
+        args.stack = (uint64_t)(uintptr_t)box->helper_stack;
+        args.stack_size = box->stack_size;
+    }
+    long pid = core_clone3(&args, sizeof(args), map_helper, box);
+    return pid > 0 ? (int)pid : kern_fail(err, (int)-pid, "cannot start the helper for the inner id map");
+}
+
+int core_inner_userns(kern_box *box, struct kern_error *err)
+{
+    uint64_t flags = CLONE_NEWCGROUP | box->extra_namespaces;
+    bool inner = box->ids.inner_uid_map[0] != '\0';
+    bool helper = inner && box->ids.how != KERN_IDS_SELF;
+    int pid = 0;
+    if (helper) {
+        pid = start_map_helper(box, err);
+        if (pid < 0)
+            return pid;
+    }
+    int failed = sys_unshare(flags | (inner ? CLONE_NEWUSER : 0));
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot make the inner user namespace of the box");
+    if (helper) {
+        core_signal_word(&box->shared->inner_wanted, 1);
+        core_await_word(&box->shared->inner_written);
+        failed = 1 - (int)atomic_load(&box->shared->inner_written);
+        (void)sys_call(SYS_wait4, pid, 0, __WALL, 0, 0, 0); /* only reaped, so that PID 1 starts childless */
+    } else if (inner) {
+        failed = write_own_map(box, "self/uid_map", box->ids.inner_uid_map);
+        if (failed == 0)
+            failed = write_own_map(box, "self/gid_map", box->ids.inner_gid_map);
+    }
+    return failed == 0 ? 0 : kern_fail(err, -failed, "cannot write the id map of the inner user namespace");
+}
+
+/* ---- The whole way ---- */
+
+static int change_workdir(const kern_box *box, int workdir, struct kern_error *err)
+{
+    int failed = sys_fchdir(workdir);
+    const char *path = kern_get_string(&box->options, "workdir");
+    return failed == 0 ? 0 : kern_fail(err, -failed, "cannot change to working directory \"%s\"", path);
+}
+
+static int build_root(kern_box *box, size_t *at, struct kern_error *err)
+{
+    /* Nothing that is mounted from here on may appear on the host. */
+    int failed = sys_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot make the mounts private");
+    failed = enter_stages(box, at, KERN_STAGE_ROOT, err);
+    if (failed == 0)
+        failed = core_attach_mounts(box, err);
+    return failed != 0 ? failed : enter_stages(box, at, KERN_STAGE_PIVOT, err);
+}
+
+static int seal_root(kern_box *box, struct kern_error *err)
+{
+    if (!box->read_only)
+        return 0;
+    struct {
+        uint64_t set, clear, propagation, userns;
+    } attr = {.set = 1 /* MOUNT_ATTR_RDONLY */};
+    int failed = sys_mount_setattr(box->root_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+    return failed == 0 ? 0 : kern_fail(err, -failed, "cannot make the root read-only");
+}
+
+static int build(kern_box *box, struct kern_error *err)
+{
+    size_t at = 0;
+    auto_fd workdir = -1;
+    const char *path = kern_get_string(&box->options, "workdir");
+    int failed = core_become_root(box, err);
+    if (failed == 0)
+        failed = build_root(box, &at, err);
+    if (failed == 0 && path != NULL)
+        failed = core_root_mkdirs(box, path, &workdir, err);
+    if (failed == 0)
+        failed = seal_root(box, err);
+    if (failed == 0)
+        failed = core_pivot(box, err);
+    if (failed == 0)
+        failed = join_spaces(box, err);
+    if (failed == 0)
+        failed = enter_stages(box, &at, KERN_STAGE_NETWORK, err);
+    if (failed == 0 && box->own_terminal)
+        failed = core_child_terminal(box, err);
+    if (failed == 0)
+        failed = core_inner_userns(box, err);
+    if (failed == 0 && path != NULL)
+        failed = change_workdir(box, workdir, err);
+    return failed != 0 ? failed : enter_stages(box, &at, UINT32_MAX, err);
+}
+
+int core_inner_main(void *arg)
+{
+    kern_box *box = arg;
+    struct kern_error *err = &box->shared->error;
+    forget_caller();
+    if (build(box, err) != 0) {
+        atomic_store(&box->shared->exec_failed, EXIT_BUILD);
+        die(EXIT_BUILD);
+    }
+    progress(box, CORE_EXECUTING);
+    int code = box->want_init ? core_run_init(box, err) : core_exec_command(box, err);
+    die(code);
+}

@@ -1,0 +1,120 @@
+/* Clones the box's outer init and gives it its ids; see launch.h. Host side.
+ *
+ * The clone shares memory with kern (CLONE_VM without VFORK) because copying kern's page tables, and faulting its pages
+ * in again, is a fifth of a start. What that forbids the child is written in sys.h and plugin.h; where it cannot be
+ * had (a tiny memory cap, sanitizers, a plugin that is not lean, an init that stays) the same code runs on a copy. */
+#include "launch.h"
+
+#include "cleanup.h"
+#include "mounts.h"
+#include "sys.h"
+
+#include <linux/futex.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define STACK_SIZE ((size_t)64 * 1024)
+#define GUARD_SIZE ((size_t)4096)
+
+long core_clone3(struct clone_args *args, size_t size, int (*fn)(void *), void *arg);
+
+void core_signal_word(_Atomic uint32_t *word, uint32_t value)
+{
+    atomic_store_explicit(word, value, memory_order_release);
+    (void)sys_call(SYS_futex, SYS_P(word), FUTEX_WAKE, INT32_MAX, 0, 0, 0); /* nobody may be waiting */
+}
+
+void core_await_word(_Atomic uint32_t *word)
+{
+    while (atomic_load_explicit(word, memory_order_acquire) == 0)
+        (void)sys_call(SYS_futex, SYS_P(word), FUTEX_WAIT, 0, 0, 0,
+                       0); /* woken, changed or interrupted: look again */
+}
+
+/* Three stacks in one mapping, each with a page below it that faults: an overrun must not reach kern's data. */
+static int map_stacks(kern_box *box, struct kern_error *err)
+{
+    char **const stack[] = {&box->outer_stack, &box->inner_stack, &box->helper_stack};
+    size_t count = sizeof(stack) / sizeof(stack[0]), each = GUARD_SIZE + STACK_SIZE;
+    char *base = mmap(NULL, count * each, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return kern_fail(err, errno, "cannot map stacks for the box's first processes");
+    for (size_t i = 0; i < count; i++) {
+        if (mprotect(base + i * each, GUARD_SIZE, PROT_NONE) != 0)
+            return kern_fail(err, errno, "cannot guard the stacks of the box's first processes");
+        *stack[i] = base + i * each + GUARD_SIZE;
+    }
+    box->stack_size = STACK_SIZE;
+    return 0;
+}
+
+static int write_file(pid_t pid, const char *name, const char *text, struct kern_error *err)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name); /* fits by its parts */
+    auto_fd fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return kern_fail(err, errno, "cannot open \"%s\"", path);
+    if (write(fd, text, strlen(text)) < 0)
+        return kern_fail(err, errno, "cannot write the id map \"%s\"", path);
+    return 0;
+}
+
+static int write_maps(const kern_box *box, struct kern_error *err)
+{
+    if (box->ids.how == KERN_IDS_HELPER)
+        return core_map_with_helpers(&box->ids, box->outer_pid, err);
+    int failed = write_file(box->outer_pid, "uid_map", box->ids.uid_map, err);
+    return failed != 0 ? failed : write_file(box->outer_pid, "gid_map", box->ids.gid_map, err);
+}
+
+/* Host ids differ from box ids where kern is real root: binds are copied, given the box's ids, and handed over as detached
+ * mounts, because the box itself may not do that to file systems it does not own. */
+static int idmap_sources(kern_box *box, struct kern_error *err)
+{
+    if (box->ids.shifted == 0)
+        return 0;
+    return core_idmap_mounts(box, err);
+}
+
+static int clone_outer(kern_box *box, struct kern_error *err)
+{
+    uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD | CLONE_FILES;
+    if (box->ids.how != KERN_IDS_NONE)
+        flags |= CLONE_NEWUSER;
+    if (!box->fork_style)
+        flags |= CLONE_VM;
+    struct clone_args args = {
+        .flags = flags, .exit_signal = SIGCHLD, .pidfd = (uint64_t)(uintptr_t)&box->outer_pidfd};
+    if (!box->fork_style) {
+        args.stack = (uint64_t)(uintptr_t)box->outer_stack;
+        args.stack_size = box->stack_size;
+    }
+    long pid = core_clone3(&args, sizeof(args), core_outer_main, box);
+    if (pid < 0) {
+        kern_fail(err, (int)-pid, "cannot clone the namespaces of the box");
+        core_explain_userns((int)-pid, err);
+        return (int)pid;
+    }
+    box->outer_pid = (pid_t)pid;
+    return 0;
+}
+
+int core_launch(kern_box *box, struct kern_error *err)
+{
+    int failed = box->fork_style ? 0 : map_stacks(box, err);
+    if (failed == 0)
+        failed = clone_outer(box, err);
+    if (failed != 0 || (box->ids.how != KERN_IDS_PARENT && box->ids.how != KERN_IDS_HELPER))
+        return failed;
+    failed = write_maps(box, err);
+    if (failed == 0)
+        failed = idmap_sources(box, err);
+    if (failed == 0)
+        core_signal_word(&box->shared->maps_written, 1);
+    return failed;
+}

@@ -1,0 +1,30 @@
+/* From prepared state to a running command: clone, id maps, the outer init, the box's first process. */
+#ifndef CORE_LAUNCH_H
+#define CORE_LAUNCH_H
+
+#include "box.h"
+
+/* Clones the outer init and writes the id maps it cannot write itself. On success box->outer_pid and box->outer_pidfd
+ * are set and the box is being built; how that went is in box->shared. Host side. */
+int core_launch(kern_box *box, struct kern_error *err);
+
+/* Asks newuidmap and newgidmap, side by side, to write the maps of `pid`. Host side. */
+int core_map_with_helpers(const struct kern_ids *ids, pid_t pid, struct kern_error *err);
+
+/* Adds the hint that fits a failed clone: which setting of the host forbids user namespaces. Host side. */
+void core_explain_userns(int code, struct kern_error *err);
+
+/* Takes id 0 of the box's range, and sheds what the host gave. In the outer init and in the first process. */
+int core_become_root(const kern_box *box, struct kern_error *err);
+
+/* The outer init: PID 1 of the outer pid namespace, owner of the box's mounts, alive as long as the box. */
+int core_outer_main(void *box);
+
+/* The box's first process: PID 1 of the inner pid namespace; becomes the command. */
+int core_inner_main(void *box);
+
+/* futex(2) on a word of the shared page. wait returns when the word is no longer 0. */
+void core_signal_word(_Atomic uint32_t *word, uint32_t value);
+void core_await_word(_Atomic uint32_t *word);
+
+#endif

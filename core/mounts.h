@@ -1,0 +1,20 @@
+/* What stands in a box besides its root: asked for in prepare, attached by the box's first process. */
+#ifndef CORE_MOUNTS_H
+#define CORE_MOUNTS_H
+
+#include "box.h"
+
+/* Host side. Fills identity (device, inode, canonical path) from an O_PATH descriptor; keeps a duplicate. */
+int core_mount_source(struct core_mount *mount, int fd, struct kern_error *err);
+/* Host side, real root: detached copies of all sources, with the ids of the box. After the maps are written. */
+int core_idmap_mounts(kern_box *box, struct kern_error *err);
+void core_mounts_clear(kern_box *box);
+
+/* Child. Opens a source again by its canonical path and refuses anything but what prepare saw. */
+int core_mount_reopen(const struct core_mount *mount, int *ret_fd, struct kern_error *err);
+/* Child. Attaches all of box->mount below box->root_fd, parents before children. */
+int core_attach_mounts(kern_box *box, struct kern_error *err);
+/* Child. Opens a directory of the new root, creating what is missing where the root is the box's own. */
+int core_root_mkdirs(kern_box *box, const char *path, int *ret_fd, struct kern_error *err);
+
+#endif

@@ -1,0 +1,36 @@
+/* How a box ended: exit code, signal, fault. Pure; the one place where that is decided. */
+#ifndef CORE_OUTCOME_H
+#define CORE_OUTCOME_H
+
+#include "kern/plugin.h"
+
+#include <stdbool.h>
+
+struct core_outcome {
+    int32_t exit_code;
+    int32_t signal;
+    bool started;
+    const char *fault; /* NULL, timeout, oom, killed, escape_blocked, exec_failed, startup_failed */
+    char message[640];
+};
+
+/* Everything that is known when the box has ended. */
+struct core_evidence {
+    const struct kern_error *error; /* category NONE: nothing failed */
+    bool ended;                     /* status is valid */
+    int status;                     /* wait status of the command */
+    bool executed;
+    int exec_failed; /* 0, 125, 126 or 127 */
+    bool timed_out;
+    int64_t timeout_ms;
+    int stop_signal; /* that kern forwarded or was asked for, or 0 */
+    bool oom;        /* the kernel's OOM killer acted in the box's own group */
+    uint64_t memory_cap;
+    const char *blocked_call; /* the filter killed its caller for this call; NULL: never */
+    const char *blocked_program;
+    const char *worker_lost; /* plugin whose worker ended first; NULL: none */
+};
+
+void core_classify(const struct core_evidence *evidence, struct core_outcome *ret_outcome);
+
+#endif

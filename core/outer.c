@@ -1,0 +1,164 @@
+/* The outer init: PID 1 of the outer pid namespace and first owner of the box's mounts. It starts the box's first process,
+ * makes the slow namespaces beside it on the other CPU, waits, and dies with kern: that is the lifeline. It stays outside
+ * the box's limits and sight. It may run on kern's memory: raw calls, no errno, its own stack. */
+#include "launch.h"
+
+#include "sys.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+long core_clone3(struct clone_args *args, size_t size, int (*fn)(void *), void *arg);
+
+static void give_up(kern_box *box)
+{
+    atomic_store(&box->shared->outer_failed, 1);
+    sys_exit(1);
+}
+
+static void write_or_give_up(kern_box *box, const char *path, const char *text)
+{
+    int fd = sys_open(box->host_proc_fd, path, O_WRONLY, 0);
+    long written = fd < 0 ? fd : sys_write(fd, text, strlen(text));
+    if (written < 0) {
+        kern_fail(&box->shared->error, (int)-written, "cannot write the id map \"/proc/%s\"", path);
+        give_up(box);
+    }
+    (void)sys_close(fd); /* procfs took the text at the write */
+}
+
+int core_become_root(const kern_box *box, struct kern_error *err)
+{
+    if (box->ids.become == 0)
+        return 0;
+    int failed = sys_setgroups(0, NULL);
+    if (failed == 0)
+        failed = sys_setresgid(0);
+    if (failed == 0)
+        failed = sys_setresuid(0);
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot become root of the box's id range");
+    /* A change of ids hides /proc/PID from the process itself, where an id map is still to be written. */
+    (void)sys_prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* if it fails, writing that map says so */
+    return 0;
+}
+
+static void take_ids(kern_box *box)
+{
+    const struct kern_ids *ids = &box->ids;
+    if (ids->how == KERN_IDS_SELF) {
+        write_or_give_up(box, "self/setgroups",
+                         "deny"); /* the kernel wants it before an unprivileged gid_map */
+        write_or_give_up(box, "self/uid_map", ids->uid_map);
+        write_or_give_up(box, "self/gid_map", ids->gid_map);
+    } else if (ids->how != KERN_IDS_NONE) {
+        core_await_word(&box->shared->maps_written);
+    }
+}
+
+/* Wished for before anything is waited for, and again after a change of ids, which clears it. kern may have died before. */
+static void die_with_kern(const kern_box *box)
+{
+    (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
+    struct pollfd kern = {.fd = box->kern_pidfd, .events = POLLIN};
+    struct timespec now = {0};
+    if (sys_call(SYS_ppoll, SYS_P(&kern), 1, SYS_P(&now), 0, 0, 0) != 0)
+        sys_exit(1);
+}
+
+static pid_t start_inner(kern_box *box)
+{
+    struct clone_args args = {.flags = CLONE_NEWPID | CLONE_PIDFD,
+                              .exit_signal = SIGCHLD,
+                              .pidfd = (uint64_t)(uintptr_t)&box->shared->inner_pidfd};
+    if (!box->fork_style) {
+        args.flags |= CLONE_VM;
+        args.stack = (uint64_t)(uintptr_t)box->inner_stack;
+        args.stack_size = box->stack_size;
+    }
+    if (box->cgroup_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)box->cgroup_fd;
+    }
+    long pid = core_clone3(&args, sizeof(args), core_inner_main, box);
+    if (pid < 0) {
+        kern_fail(&box->shared->error, (int)-pid, "cannot start the box's first process");
+        give_up(box);
+    }
+    return (pid_t)pid;
+}
+
+static void write_sysctl(const kern_box *box, const char *path, const char *text)
+{
+    int fd = sys_open(box->host_proc_fd, path, O_WRONLY, 0);
+    if (fd < 0)
+        return;
+    (void)sys_write(fd, text, strlen(text)); /* a comfort: see make_spaces() */
+    (void)sys_close(fd);
+}
+
+/* A network namespace is the slowest of all to make, half a millisecond: so it is made here while the first process builds
+ * the root on another CPU, and joined later. Root in the box does not own it, so what root in a box expects of its own
+ * loopback is opened instead: low ports, and ping. */
+static int make_spaces(const kern_box *box)
+{
+    uint64_t flags = CLONE_NEWIPC | CLONE_NEWUTS;
+    if (!box->share_network)
+        flags |= CLONE_NEWNET;
+    int failed = sys_unshare(flags);
+    if (failed == 0 && !box->share_network) {
+        write_sysctl(box, "sys/net/ipv4/ip_unprivileged_port_start", "0");
+        write_sysctl(box, "sys/net/ipv4/ping_group_range", box->ids.count > 65535 ? "0 65535" : "0 0");
+    }
+    return failed;
+}
+
+static void wait_for_inner(kern_box *box, pid_t inner)
+{
+    for (;;) {
+        int status = 0;
+        struct rusage usage = {0};
+        long pid = sys_call(SYS_wait4, -1, SYS_P(&status), __WALL, SYS_P(&usage), 0, 0);
+        if (pid == inner) {
+            box->shared->status = status;
+            box->shared->cpu_usec = (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+                                    usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+            atomic_store(&box->shared->ended, 1);
+            return;
+        }
+        if (pid < 0 && pid != -EINTR)
+            return;
+    }
+}
+
+int core_outer_main(void *arg)
+{
+    kern_box *box = arg;
+    (void)sys_call(SYS_setsid, 0, 0, 0, 0, 0,
+                   0); /* the terminal's signals are for kern, which forwards them */
+    die_with_kern(box);
+    take_ids(box);
+    pid_t inner = start_inner(box);
+    /* Only the first process may hold this end from now on: its closing tells kern that the command runs. */
+    (void)sys_close(box->child_channel_fd);
+    /* Not earlier: to start a process in the box's control group takes the caller's own ids. */
+    if (core_become_root(box, &box->shared->error) != 0)
+        give_up(box);
+    if (box->ids.become != 0)
+        die_with_kern(box);
+    int failed = make_spaces(box);
+    if (failed != 0) {
+        kern_fail(&box->shared->error, -failed, "cannot make the network, ipc and uts namespaces of the box");
+        give_up(box); /* ends the first process too: it is in this pid namespace */
+    }
+    core_signal_word(&box->shared->spaces_ready, 1);
+    wait_for_inner(box, inner);
+    return 0;
+}

@@ -1,0 +1,286 @@
+/* Finding, verifying and opening plugins that are shared objects; see plugin.h. (plugin_static.c stands in for this
+ * file where they are compiled in.) A plugin runs with all that kern has, so whoever could have
+ * written the file or exchanged it decides whether it is opened. Host side, before the clone. */
+#include "plugin.h"
+
+#include "cleanup.h"
+#include "error.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+
+#if defined(__x86_64__)
+#define OUR_MACHINE      EM_X86_64
+#define OUR_MACHINE_NAME "x86_64"
+#else
+#define OUR_MACHINE      EM_AARCH64
+#define OUR_MACHINE_NAME "aarch64"
+#endif
+
+int core_plugin_directory(char *ret_path, size_t size, struct kern_error *err)
+{
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (length <= 0)
+        return kern_fail(err, errno, "cannot find kern's own path in \"/proc/self/exe\"");
+    self[length] = '\0';
+    char *slash = strrchr(self, '/');
+    *slash = '\0';
+    int used = snprintf(ret_path, size, "%s/" KERN_PLUGIN_RELATIVE_DIR, self);
+    if (used < 0 || (size_t)used >= size)
+        return kern_fail(err, ENAMETOOLONG, "cannot name the plugin directory beside \"%s\"", self);
+    return 0;
+}
+
+static bool is_trusted_owner(const struct stat *st)
+{
+    return st->st_uid == 0 || st->st_uid == geteuid();
+}
+
+/* A directory that others may write is harmless only when its sticky bit keeps them from exchanging what is not
+ * theirs (/tmp). */
+static int check_directory(const char *path, const struct stat *st, struct kern_error *err)
+{
+    bool shared = (st->st_mode & (S_IWGRP | S_IWOTH)) != 0 && (st->st_mode & S_ISVTX) == 0;
+    if (is_trusted_owner(st) && !shared)
+        return 0;
+    kern_refuse(err, 0, "cannot trust plugin directory \"%s\": %s", path,
+                shared ? "others may write to it" : "it belongs to another user");
+    kern_hint(err, shared ? "chmod go-w '%s'" : "chown root '%s'", path);
+    return -EPERM;
+}
+
+static int check_parents(const char *path, struct kern_error *err)
+{
+    char part[PATH_MAX];
+    size_t length = strlen(path);
+    if (length >= sizeof(part))
+        return kern_refuse(err, ENAMETOOLONG, "cannot use plugin path \"%.200s...\"", path);
+    memcpy(part, path, length + 1);
+    for (char *slash = strrchr(part, '/'); slash != NULL; slash = strrchr(part, '/')) {
+        *slash = '\0';
+        const char *name = part[0] != '\0' ? part : "/";
+        struct stat st;
+        if (stat(name, &st) != 0)
+            return kern_refuse(err, errno, "cannot look at plugin directory \"%s\"", name);
+        int failed = check_directory(name, &st, err);
+        if (failed != 0)
+            return failed;
+    }
+    return 0;
+}
+
+static int check_machine(int fd, const char *path, struct kern_error *err)
+{
+    Elf64_Ehdr header;
+    ssize_t got = pread(fd, &header, sizeof(header), 0);
+    if (got != (ssize_t)sizeof(header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return kern_refuse(err, 0, "cannot load plugin \"%s\": it is not a shared object", path);
+    if (header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == OUR_MACHINE)
+        return 0;
+    kern_refuse(err, 0,
+                "cannot load plugin \"%s\": it was built for another machine (ELF machine %u, this is %s)",
+                path, header.e_machine, OUR_MACHINE_NAME);
+    kern_hint(err, "build the plugin for " OUR_MACHINE_NAME);
+    return -ENOEXEC;
+}
+
+/* Opens the file and judges what was opened, so that nothing can be exchanged between the check and the use. */
+static int open_verified(const char *path, int *ret_fd, struct kern_error *err)
+{
+    auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return kern_refuse(err, errno, "cannot open plugin \"%s\"", path);
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return kern_refuse(err, errno, "cannot look at plugin \"%s\"", path);
+    if (!S_ISREG(st.st_mode))
+        return kern_refuse(err, 0, "cannot load plugin \"%s\": it is not a regular file", path);
+    if (!is_trusted_owner(&st)) {
+        kern_refuse(err, 0, "cannot load plugin \"%s\": it belongs to another user (uid %u)", path,
+                    st.st_uid);
+        kern_hint(err, "chown root '%s'", path);
+        return -EPERM;
+    }
+    if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        kern_refuse(err, 0, "cannot load plugin \"%s\": others may write to it", path);
+        kern_hint(err, "chmod go-w '%s'", path);
+        return -EPERM;
+    }
+    int failed = check_machine(fd, path, err);
+    if (failed != 0)
+        return failed;
+    *ret_fd = steal_fd(&fd);
+    return 0;
+}
+
+static int check_table(const struct kern_plugin *table, const char *path, struct kern_error *err)
+{
+    if (table->abi != KERN_ABI || table->struct_size < offsetof(struct kern_plugin, check)) {
+        kern_refuse(err, 0, "cannot load plugin \"%s\": it speaks plugin ABI %u, this kern speaks %u", path,
+                    table->abi, KERN_ABI);
+        kern_hint(err, table->abi > KERN_ABI
+                           ? "update kern, or build the plugin against the header of kern " KERN_VERSION
+                           : "build the plugin again, against the header of kern " KERN_VERSION);
+        return -EPROTO;
+    }
+    if (table->struct_size > sizeof(struct kern_plugin)) {
+        kern_refuse(err, 0, "cannot load plugin \"%s\": it was built for a newer kern than " KERN_VERSION,
+                    path);
+        kern_hint(err, "update kern");
+        return -EPROTO;
+    }
+    if (table->name == NULL || table->name[0] < 'a' || table->name[0] > 'z' || strlen(table->name) > 31)
+        return kern_refuse(err, 0, "cannot load plugin \"%s\": its table has no valid name", path);
+    return 0;
+}
+
+/* The descriptor stays open on purpose until kern ends: glibc tells objects apart by the path they were opened with,
+ * and a number that is used again would hand out the plugin opened before. */
+static int open_table(const char *path, const struct kern_plugin **ret_table, struct kern_error *err)
+{
+    auto_fd fd = -1;
+    int failed = open_verified(path, &fd, err);
+    if (failed != 0)
+        return failed;
+    char name[40];
+    (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd); /* fits: a number is short */
+    void *object = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (object == NULL)
+        return kern_refuse(err, 0, "cannot load plugin \"%s\": %s", path, dlerror());
+    const struct kern_plugin *table = dlsym(object, KERN_PLUGIN_SYMBOL);
+    if (table == NULL) {
+        kern_refuse(err, 0, "cannot load plugin \"%s\": it has no plugin table", path);
+        kern_hint(err, "a plugin defines its table with KERN_PLUGIN(...) from <kern/plugin.h>");
+        return -ENOENT;
+    }
+    failed = check_table(table, path, err);
+    if (failed != 0)
+        return failed;
+    (void)steal_fd(&fd);
+    *ret_table = table;
+    return 0;
+}
+
+static int load_builtin(struct core_plugin *plugin, const char *directory, struct kern_error *err)
+{
+    char path[PATH_MAX];
+    int used = snprintf(path, sizeof(path), "%s/%s.so", directory, plugin->name);
+    if (used < 0 || (size_t)used >= sizeof(path))
+        return kern_refuse(err, ENAMETOOLONG, "cannot name plugin \"%s\"", plugin->name);
+    int failed = open_table(path, &plugin->table, err);
+    if (failed != 0) {
+        kern_hint(err, "install kern again: the plugin belongs into '%s'", directory);
+        return failed;
+    }
+    plugin->path = strdup(path);
+    plugin->loaded = true;
+    return 0;
+}
+
+int core_plugin_load_wanted(struct core_catalog *catalog, struct kern_error *err)
+{
+    char directory[PATH_MAX];
+    int failed = core_plugin_directory(directory, sizeof(directory), err);
+    if (failed != 0)
+        return failed;
+    char resolved[PATH_MAX];
+    if (realpath(directory, resolved) == NULL)
+        return kern_refuse(err, errno, "cannot find kern's plugins in \"%s\"", directory);
+    memcpy(directory, resolved, sizeof(directory));
+    char inside[PATH_MAX + 2];
+    (void)snprintf(inside, sizeof(inside), "%s/.", directory); /* fits by its size */
+    failed = check_parents(inside, err);
+    if (failed != 0)
+        return failed;
+    for (size_t i = 0; i < catalog->count; i++) {
+        struct core_plugin *plugin = &catalog->plugin[i];
+        if (!plugin->wanted || plugin->loaded || !plugin->builtin || plugin->table->stage == 0)
+            continue;
+        failed = load_builtin(plugin, directory, err);
+        if (failed != 0)
+            return failed;
+    }
+    return 0;
+}
+
+void *core_plugin_companion(const char *object, const char *function, struct kern_error *err)
+{
+    char directory[PATH_MAX], path[PATH_MAX + 64], name[40];
+    if (core_plugin_directory(directory, sizeof(directory), err) != 0)
+        return NULL;
+    (void)snprintf(path, sizeof(path), "%s/%s.so", directory, object); /* sized for it */
+    auto_fd fd = -1;
+    if (open_verified(path, &fd, err) != 0)
+        return NULL;
+    (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", steal_fd(&fd)); /* kept open: see open_table() */
+    void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    void *found = handle != NULL ? dlsym(handle, function) : NULL;
+    if (found == NULL)
+        kern_refuse(err, 0, "cannot load \"%s\": %s", path, dlerror());
+    return found;
+}
+
+int core_plugin_add_path(struct core_catalog *catalog, const char *path, struct core_plugin **ret_plugin,
+                         struct kern_error *err)
+{
+    if (path[0] != '/')
+        return kern_refuse(err, 0, "cannot load plugin \"%s\": the path must be absolute", path);
+    char resolved[PATH_MAX];
+    if (realpath(path, resolved) == NULL) {
+        kern_refuse(err, errno, "cannot find plugin \"%s\"", path);
+        kern_hint(err, "correct the [[plugin]] table in kern.toml");
+        return -ENOENT;
+    }
+    int failed = check_parents(resolved, err);
+    if (failed != 0)
+        return failed;
+    const struct kern_plugin *table = NULL;
+    failed = open_table(resolved, &table, err);
+    if (failed != 0)
+        return failed;
+    return core_catalog_add(catalog, table, resolved, ret_plugin, err);
+}
+
+/* KERN_PLUGIN_PATH adds directories, but only where nobody else chose the configuration. */
+static const char *extra_directories(bool trusted_path)
+{
+    if (!trusted_path || getauxval(AT_SECURE) != 0)
+        return NULL;
+    const char *value = getenv("KERN_PLUGIN_PATH");
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+static bool stands_in(const char *directory, size_t length, const char *name, char *ret_path, size_t size)
+{
+    int used = snprintf(ret_path, size, "%.*s/%s.so", (int)length, directory, name);
+    return used > 0 && (size_t)used < size && access(ret_path, F_OK) == 0;
+}
+
+int core_plugin_add_named(struct core_catalog *catalog, const char *name, bool trusted_path,
+                          struct core_plugin **ret_plugin, struct kern_error *err)
+{
+    char installed[PATH_MAX], path[PATH_MAX];
+    int failed = core_plugin_directory(installed, sizeof(installed), err);
+    if (failed != 0)
+        return failed;
+    const char *extra = extra_directories(trusted_path);
+    while (extra != NULL && *extra != '\0') {
+        size_t length = strcspn(extra, ":");
+        if (length > 0 && stands_in(extra, length, name, path, sizeof(path)))
+            return core_plugin_add_path(catalog, path, ret_plugin, err);
+        extra += length + (extra[length] == ':');
+    }
+    if (strchr(name, '/') == NULL && stands_in(installed, strlen(installed), name, path, sizeof(path)))
+        return core_plugin_add_path(catalog, path, ret_plugin, err);
+    kern_refuse(err, 0, "cannot find plugin \"%s\": there is no \"%s.so\" in \"%s\"%s", name, name, installed,
+                extra_directories(trusted_path) != NULL ? " nor in KERN_PLUGIN_PATH" : "");
+    kern_hint(err,
+              "install the plugin, or give its absolute path: [[plugin]] path = \"/...\" in your kern.toml");
+    return -ENOENT;
+}

@@ -1,0 +1,80 @@
+/* The plugins of a build with -DKERN_BUILTIN_PLUGINS=ON: compiled in, and no others. Stands in for plugin.c. Host side. */
+#include "plugin.h"
+
+#include "error.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <string.h>
+
+#define TABLE(name) extern const struct kern_plugin kern_builtin_##name;
+KERN_BUILTIN_LIST(TABLE)
+#undef TABLE
+
+#define TABLE(name) &kern_builtin_##name,
+static const struct kern_plugin *const builtin_tables[] = {KERN_BUILTIN_LIST(TABLE)};
+#undef TABLE
+
+int core_plugin_directory(char *ret_path, size_t size, struct kern_error *err)
+{
+    (void)err; /* the other build can fail here */
+    if (size > 0)
+        ret_path[0] = '\0';
+    return 0;
+}
+
+static const struct kern_plugin *find_table(const char *name)
+{
+    for (size_t i = 0; i < sizeof(builtin_tables) / sizeof(builtin_tables[0]); i++)
+        if (strcmp(builtin_tables[i]->name, name) == 0)
+            return builtin_tables[i];
+    return NULL;
+}
+
+int core_plugin_load_wanted(struct core_catalog *catalog, struct kern_error *err)
+{
+    for (size_t i = 0; i < catalog->count; i++) {
+        struct core_plugin *plugin = &catalog->plugin[i];
+        if (!plugin->wanted || plugin->loaded || !plugin->builtin || plugin->table->stage == 0)
+            continue;
+        const struct kern_plugin *table = find_table(plugin->name);
+        if (table == NULL)
+            return kern_fail(err, ENOENT, "plugin \"%s\" is not compiled in", plugin->name);
+        plugin->table = table;
+        plugin->loaded = true;
+    }
+    return 0;
+}
+
+static int refuse_external(const char *which, struct kern_error *err)
+{
+    kern_refuse(err, 0, "cannot load plugin \"%s\": this kern was built with its plugins compiled in", which);
+    kern_hint(err, "use a kern built without -DKERN_BUILTIN_PLUGINS=ON");
+    return -ENOSYS;
+}
+
+extern int seccomp_json_compile(const char *text, size_t len, const char *file, uint64_t caps,
+                                struct sock_filter **ret_prog, size_t *ret_len, uint32_t *ret_skipped,
+                                struct kern_error *err);
+
+void *core_plugin_companion(const char *object, const char *function, struct kern_error *err)
+{
+    if (strcmp(function, "seccomp_json_compile") == 0)
+        return (void *)seccomp_json_compile;
+    kern_refuse(err, ENOENT, "cannot load \"%s\"", object);
+    return NULL;
+}
+
+int core_plugin_add_path(struct core_catalog *catalog, const char *path, struct core_plugin **ret_plugin,
+                         struct kern_error *err)
+{
+    (void)catalog, (void)ret_plugin; /* same signature as the build that can */
+    return refuse_external(path, err);
+}
+
+int core_plugin_add_named(struct core_catalog *catalog, const char *name, bool trusted_path,
+                          struct core_plugin **ret_plugin, struct kern_error *err)
+{
+    (void)catalog, (void)trusted_path, (void)ret_plugin; /* same signature as the build that can */
+    return refuse_external(name, err);
+}

@@ -1,0 +1,251 @@
+/* Living boxes and what dead ones left behind; see registry.h. Host side.
+ *
+ * RUN/boxes/NAME   state of a box, "key value" lines, locked while any process of its supervision lives
+ * RUN/boxes/NAME.sock   its control socket, once it has lived for a moment
+ * RUN/ids/N        locked: the block of host ids that a box of real root has */
+#include "registry.h"
+
+#include "cgroup_sweep.h"
+#include "cleanup.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+/* ---- The run directory ---- */
+
+static int check_private(int fd, const char *path, struct kern_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return kern_fail(err, errno, "cannot look at run directory \"%s\"", path);
+    if (st.st_uid == geteuid() && (st.st_mode & 077) == 0)
+        return 0;
+    kern_refuse(err, 0, "cannot use run directory \"%s\": %s", path,
+                st.st_uid != geteuid() ? "it belongs to another user" : "others may look into it");
+    kern_hint(err,
+              st.st_uid != geteuid() ? "remove '%s', or set XDG_RUNTIME_DIR to a directory of yours"
+                                     : "chmod 700 '%s'",
+              path);
+    return -EPERM;
+}
+
+static int open_run_directory(const char *path, int *ret_fd, struct kern_error *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        if (mkdir(path, 0700) != 0 && errno != EEXIST)
+            return kern_fail(err, errno, "cannot make run directory \"%s\"", path);
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    if (fd < 0)
+        return kern_fail(err, errno, "cannot open run directory \"%s\"", path);
+    auto_fd run = fd;
+    int failed = check_private(run, path, err);
+    if (failed == 0)
+        *ret_fd = steal_fd(&run);
+    return failed;
+}
+
+/* The places of the contract, in order; the first whose parent exists is ours. */
+static int run_directory_at(unsigned choice, char *ret_path, size_t size)
+{
+    const char *xdg = getenv("XDG_RUNTIME_DIR");
+    int used = -1;
+    if (geteuid() == 0)
+        used = choice == 0 ? snprintf(ret_path, size, "/run/kern") : -1;
+    else if (choice == 0)
+        used = xdg != NULL && xdg[0] == '/' ? snprintf(ret_path, size, "%s/kern", xdg) : 0;
+    else if (choice == 1)
+        used = snprintf(ret_path, size, "/run/user/%u/kern", geteuid());
+    else if (choice == 2)
+        used = snprintf(ret_path, size, "/tmp/kern-%u", geteuid());
+    return used < 0 ? -1 : used > 0 && (size_t)used < size ? 1 : 0;
+}
+
+static bool parent_is_usable(const char *path)
+{
+    char parent[256];
+    (void)snprintf(parent, sizeof(parent), "%s", path); /* callers pass paths shorter than this */
+    char *slash = strrchr(parent, '/');
+    *slash = '\0';
+    return access(parent[0] != '\0' ? parent : "/", W_OK | X_OK) == 0;
+}
+
+static int ensure_directory(int run, const char *name, struct kern_error *err)
+{
+    if (mkdirat(run, name, 0700) == 0 || errno == EEXIST)
+        return 0;
+    return kern_fail(err, errno, "cannot make \"%s\" in the run directory", name);
+}
+
+int core_registry_open(kern_box *box, struct kern_error *err)
+{
+    char path[96];
+    for (unsigned choice = 0;; choice++) {
+        int usable = run_directory_at(choice, path, sizeof(path));
+        if (usable < 0)
+            return kern_refuse(err, 0, "cannot find a place for a run directory");
+        if (usable > 0 && parent_is_usable(path))
+            break;
+    }
+    auto_fd run = -1;
+    int failed = open_run_directory(path, &run, err);
+    if (failed == 0 && faccessat(run, "boxes", F_OK, 0) != 0)
+        failed = ensure_directory(run, "boxes", err);
+    if (failed != 0)
+        return failed;
+    (void)snprintf(box->run_path, sizeof(box->run_path), "%s", path); /* sized for it */
+    box->run_fd = steal_fd(&run);
+    return 0;
+}
+
+/* ---- Claiming a name ---- */
+
+static void state_path(const char *name, char *ret_path, size_t size)
+{
+    (void)snprintf(ret_path, size, "boxes/%s", name); /* names are bounded */
+}
+
+/* Locks the state file of `name`. The file may be removed by its last owner between our open and our lock: then the lock is
+ * on a file that nobody else will see, and we try again. Returns 1 with the descriptor, 0 when a living box has it. */
+static int lock_state(int run, const char *name, bool create, int *ret_fd)
+{
+    char path[CORE_NAME_MAX + 16];
+    state_path(name, path, sizeof(path));
+    for (int attempt = 0; attempt < 100; attempt++) {
+        auto_fd fd = openat(run, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT : 0), 0600);
+        if (fd < 0)
+            return -errno;
+        if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+            return errno == EWOULDBLOCK ? 0 : -errno;
+        struct stat held, named;
+        if (fstat(fd, &held) == 0 && fstatat(run, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+            held.st_ino == named.st_ino) {
+            *ret_fd = steal_fd(&fd);
+            return 1;
+        }
+    }
+    return -EAGAIN;
+}
+
+static void sweep_state(int run, const char *name, int fd);
+
+static int claim(kern_box *box, struct kern_error *err)
+{
+    auto_fd fd = -1;
+    int got = lock_state(box->run_fd, box->name, true, &fd);
+    if (got < 0)
+        return kern_fail(err, -got, "cannot lock the state of box \"%s\"", box->name);
+    if (got == 0) {
+        kern_refuse(err, 0, "cannot start box \"%s\": a box of that name is running", box->name);
+        kern_hint(err, "choose another name, or leave it out");
+        return -EEXIST;
+    }
+    struct stat st;
+    if (fstat(fd, &st) == 0 && st.st_size > 0) {
+        sweep_state(box->run_fd, box->name, fd); /* a dead box of this name: its remains go first */
+        if (ftruncate(fd, 0) != 0)
+            return kern_fail(err, errno, "cannot reset the state of box \"%s\"", box->name);
+    }
+    box->state_fd = steal_fd(&fd);
+    return 0;
+}
+
+int core_registry_claim(kern_box *box, struct kern_error *err)
+{
+    if (!box->named) {
+        uint32_t random = 0;
+        if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+            return kern_fail(err, errno, "cannot make up a name");
+        (void)snprintf(box->name, sizeof(box->name), "box-%d-%04x", (int)getpid(),
+                       random & 0xffff); /* sized for it */
+    }
+    int failed = claim(box, err);
+    if (failed != 0)
+        return failed;
+    (void)snprintf(box->id, sizeof(box->id), "%s.%d", box->name, (int)getpid()); /* sized for it */
+    char pid[16];
+    (void)snprintf(pid, sizeof(pid), "%d", (int)getpid()); /* sized for it */
+    return core_registry_record(box, "pid", pid, err);
+}
+
+int core_registry_record(kern_box *box, const char *key, const char *value, struct kern_error *err)
+{
+    char line[512];
+    int length = snprintf(line, sizeof(line), "%s %s\n", key, value);
+    if (length < 0 || (size_t)length >= sizeof(line))
+        return kern_fail(err, ENAMETOOLONG, "cannot record %s \"%s\"", key, value);
+    if (write(box->state_fd, line, (size_t)length) != length)
+        return kern_fail(err, errno != 0 ? errno : EIO, "cannot record %s \"%s\" in the state of box \"%s\"",
+                         key, value, box->name);
+    return 0;
+}
+
+void core_registry_release(kern_box *box)
+{
+    if (box->state_fd < 0)
+        return;
+    char path[CORE_NAME_MAX + 16];
+    state_path(box->name, path, sizeof(path));
+    if (unlinkat(box->run_fd, path, 0) != 0)
+        (void)!ftruncate(box->state_fd, 0); /* nothing is left to sweep, whatever becomes of the file */
+    core_close_fd(&box->state_fd);
+}
+
+/* ---- The sweep ---- */
+
+static void sweep_line(int run, const char *key, const char *value)
+{
+    if (strcmp(key, "group") == 0)
+        (void)cgroup_sweep(value); /* judges the path itself; what is busy stays for the next run */
+    else if (strcmp(key, "socket") == 0 && strchr(value, '/') == NULL) {
+        char path[CORE_NAME_MAX + 32];
+        int used = snprintf(path, sizeof(path), "boxes/%s", value);
+        if (used > 0 && (size_t)used < sizeof(path))
+            (void)unlinkat(run, path, 0); /* gone already is as good */
+    }
+}
+
+static void sweep_state(int run, const char *name, int fd)
+{
+    (void)name; /* what to remove stands in the file, not in its name */
+    char text[4096];
+    ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+    if (length <= 0)
+        return;
+    text[length] = '\0';
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        char *space = strchr(line, ' ');
+        if (space == NULL)
+            continue;
+        *space = '\0';
+        sweep_line(run, line, space + 1);
+    }
+}
+
+void core_registry_sweep(int run_fd)
+{
+    auto_fd boxes = openat(run_fd, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* One sweeper at a time is enough: whoever comes second finds the work being done. */
+    if (boxes < 0 || flock(boxes, LOCK_EX | LOCK_NB) != 0)
+        return;
+    int copy = fcntl(boxes, F_DUPFD_CLOEXEC, 3);
+    auto_dir dir = copy >= 0 ? fdopendir(copy) : NULL;
+    if (dir == NULL)
+        return;
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        if (entry->d_name[0] == '.' || entry->d_type != DT_REG || strlen(entry->d_name) > CORE_NAME_MAX)
+            continue;
+        auto_fd fd = -1;
+        if (lock_state(run_fd, entry->d_name, false, &fd) != 1)
+            continue;
+        sweep_state(run_fd, entry->d_name, fd);
+        char path[CORE_NAME_MAX + 16];
+        state_path(entry->d_name, path, sizeof(path));
+        (void)unlinkat(run_fd, path, 0); /* we hold its lock; a failure leaves it for the next run */
+    }
+}

@@ -1,0 +1,23 @@
+/* Living boxes: one locked state file each in the run directory. The lock is the truth: it falls when the supervisor and
+ * the outer init are both gone, however that came about, and only what is unlocked is swept. Host side. */
+#ifndef CORE_REGISTRY_H
+#define CORE_REGISTRY_H
+
+#include "box.h"
+
+/* Finds or makes the run directory (0700, ours) and the empty directory to mount on. Fills box->run_fd and mount_point. */
+int core_registry_open(kern_box *box, struct kern_error *err);
+
+/* Claims box->name (or makes one up) under a lock, before the box makes anything. Fills name, id and state_fd. */
+int core_registry_claim(kern_box *box, struct kern_error *err);
+
+/* Appends "KEY VALUE" to the state file, before the thing it names is made. */
+int core_registry_record(kern_box *box, const char *key, const char *value, struct kern_error *err);
+
+/* Takes the box out: nothing of it is left. */
+void core_registry_release(kern_box *box);
+
+/* Removes what dead boxes left behind (groups, scratch, sockets, state), in every run directory of this user. */
+void core_registry_sweep(int run_fd);
+
+#endif

@@ -1,0 +1,17 @@
+/* What is told to whoever started kern: the JSON report, the four bytes of KERN_STARTED_FD, KERN_ALIVE_FD. Host side. */
+#ifndef CORE_REPORT_H
+#define CORE_REPORT_H
+
+#include "box.h"
+
+/* Opens or adopts the descriptors that the caller named, before the clone. */
+int core_report_open(kern_box *box, struct kern_error *err);
+/* The byte A: kern has accepted KERN_ALIVE_FD. */
+void core_report_alive(kern_box *box);
+/* Any other byte: the setup failed. */
+void core_report_not_alive(kern_box *box);
+void core_report_started(kern_box *box, const struct core_outcome *outcome);
+/* Writes the one JSON object. 0, or -errno when it could not be written whole. */
+int core_report_write(kern_box *box, const struct core_outcome *outcome);
+
+#endif

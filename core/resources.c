@@ -1,0 +1,146 @@
+/* Host resources that plugins which ship with kern ask for by name: id blocks, named volumes, kern's own directories, heavy
+ * companion objects. Runs in prepare. */
+#include "box.h"
+
+#include "cleanup.h"
+#include "plugin.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+/* ---- Id blocks ---- */
+
+/* 1879048192..2147483647 is left unused by distributions and by systemd ("Users, Groups, UIDs and GIDs on systemd Systems"):
+ * 4096 blocks of 65536. */
+#define BLOCK_FIRST UINT32_C(0x70000000)
+#define BLOCK_SIZE  UINT32_C(65536)
+#define BLOCK_COUNT 4096u
+
+/* Returns 1 when the block is ours now, 0 when a living box has it. The lock is on the file's inode, which may have been
+ * removed by its last owner between our open and our lock. */
+static int try_block(int run, unsigned number, int *ret_fd)
+{
+    char path[32];
+    (void)snprintf(path, sizeof(path), "ids/%u", number); /* fits */
+    auto_fd fd = openat(run, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    struct stat held, named;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK ? 0 : -errno;
+    if (fstat(fd, &held) != 0 || fstatat(run, path, &named, AT_SYMLINK_NOFOLLOW) != 0 ||
+        held.st_ino != named.st_ino)
+        return 0;
+    *ret_fd = steal_fd(&fd);
+    return 1;
+}
+
+int kern_claim_ids(kern_box *box, uint32_t *ret_start, uint32_t *ret_count, struct kern_error *err)
+{
+    if (mkdirat(box->run_fd, "ids", 0700) != 0 && errno != EEXIST)
+        return kern_fail(err, errno, "cannot make the directory of id blocks");
+    /* Where to begin is only a guess at a free one: boxes started in a row have pids in a row. */
+    unsigned first = (unsigned)getpid() % BLOCK_COUNT;
+    for (unsigned i = 0; i < BLOCK_COUNT; i++) {
+        unsigned number = (first + i) % BLOCK_COUNT;
+        int got = try_block(box->run_fd, number, &box->ids_fd);
+        if (got < 0)
+            return kern_fail(err, -got, "cannot lock id block %u", number);
+        if (got == 0)
+            continue;
+        box->ids_block = number;
+        *ret_start = BLOCK_FIRST + number * BLOCK_SIZE;
+        *ret_count = BLOCK_SIZE;
+        return 0;
+    }
+    return kern_fail(err, EAGAIN, "cannot find a free block of ids: %u boxes are running", BLOCK_COUNT);
+}
+
+void core_release_ids(kern_box *box)
+{
+    if (box->ids_fd < 0)
+        return;
+    char path[32];
+    (void)snprintf(path, sizeof(path), "ids/%u", box->ids_block); /* fits */
+    (void)unlinkat(box->run_fd, path, 0); /* an empty file; the next owner takes it over otherwise */
+    core_close_fd(&box->ids_fd);
+}
+
+/* ---- kern's own directories ---- */
+
+static int data_directory(char *ret_path, size_t size)
+{
+    const char *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    int used = xdg != NULL && xdg[0] == '/'     ? snprintf(ret_path, size, "%s/kern", xdg)
+               : home != NULL && home[0] == '/' ? snprintf(ret_path, size, "%s/.local/share/kern", home)
+                                                : snprintf(ret_path, size, "/var/lib/kern");
+    return used > 0 && (size_t)used < size ? 0 : -ENAMETOOLONG;
+}
+
+int32_t kern_is_own_state(const kern_box *box, const char *path, uint32_t index, const char **ret_below)
+{
+    *ret_below = NULL;
+    char *own = box->own_state[index];
+    if (own == NULL)
+        return 0;
+    size_t own_length = strlen(own), length = strlen(path);
+    if (strncmp(path, own, own_length) == 0 && (path[own_length] == '\0' || path[own_length] == '/'))
+        return 1;
+    if (strncmp(own, path, length) == 0 && (own[length] == '/' || strcmp(path, "/") == 0))
+        *ret_below = strcmp(path, "/") == 0 ? own : own + length;
+    return 0;
+}
+
+/* Canonical paths, because a volume's source is compared as one. */
+int core_find_own_state(kern_box *box)
+{
+    char path[PATH_MAX];
+    box->own_state[0] = realpath(box->run_path, NULL);
+    if (data_directory(path, sizeof(path)) == 0)
+        box->own_state[1] = realpath(path, NULL);
+    return box->own_state[0] != NULL ? 0 : -errno;
+}
+
+static int make_path(const char *path)
+{
+    char part[PATH_MAX + 96];
+    (void)snprintf(part, sizeof(part), "%s", path); /* callers bound it */
+    for (char *slash = strchr(part + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(part, 0700) != 0 && errno != EEXIST)
+            return -errno;
+        *slash = '/';
+    }
+    return mkdir(part, 0755) == 0 || errno == EEXIST ? 0 : -errno;
+}
+
+int kern_named_volume(kern_box *box, const char *name, int32_t *ret_fd, struct kern_error *err)
+{
+    (void)box; /* volumes belong to the user, not to a box */
+    char base[PATH_MAX], path[PATH_MAX + 96];
+    size_t length = strlen(name);
+    bool valid = length > 0 && length <= 64 && name[0] != '.' && name[0] != '-' &&
+                 strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == length;
+    if (!valid)
+        return kern_refuse(
+            err, 0, "cannot use volume \"%s\": neither a path (with a /) nor a name of [A-Za-z0-9_.-]", name);
+    if (data_directory(base, sizeof(base)) != 0)
+        return kern_refuse(err, ENAMETOOLONG, "cannot find the directory of named volumes");
+    (void)snprintf(path, sizeof(path), "%s/volumes/%s", base, name); /* sized for it */
+    int failed = make_path(path);
+    int fd = failed == 0 ? open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return kern_refuse(err, failed != 0 ? -failed : errno, "cannot make the named volume \"%s\"", path);
+    *ret_fd = fd;
+    return 0;
+}
+
+void *kern_companion(kern_box *box, const char *object, const char *function, struct kern_error *err)
+{
+    (void)box; /* an object is opened for the process */
+    return core_plugin_companion(object, function, err);
+}

@@ -1,0 +1,370 @@
+/* The supervisor's loop; see supervise.h. Runs in kern from the clone to the end of the box. Until the command is executed
+ * the box's processes may share kern's memory, and with it errno: so what the loop itself waits with are raw calls. It
+ * parses nothing that the box sends: messages on the channel come from kern's own code before exec, and only descriptors
+ * travel in them. */
+#include "supervise.h"
+
+#include "cleanup.h"
+#include "control.h"
+#include "registry.h"
+#include "sys.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define KILL_GRACE_MS  2000 /* contract: SIGTERM at N, SIGKILL at N+2 */
+#define SETTLED_MS     20   /* boxes that live this long get a control socket */
+#define EVENTS_AT_ONCE 16
+
+int64_t core_now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with a valid clock and pointer */
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t now_ms(void)
+{
+    return core_now_ns() / 1000000;
+}
+
+static int watch_fd(const kern_box *box, int fd, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.fd = fd};
+    return (int)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_ADD, fd, SYS_P(&event), 0, 0);
+}
+
+int core_supervise_prepare(kern_box *box, struct kern_error *err)
+{
+    sigset_t mask, old;
+    (void)sigemptyset(&mask);
+    static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGPIPE};
+    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+        (void)sigaddset(&mask, forwarded[i]); /* valid signals */
+    if (sigprocmask(SIG_BLOCK, &mask, &old) != 0)
+        return kern_fail(err, errno, "cannot block signals");
+    memcpy(&box->child_sigmask, &old,
+           sizeof(box->child_sigmask)); /* the kernel's set is the first word of libc's */
+    box->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    box->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (box->signal_fd < 0 || box->epoll_fd < 0)
+        return kern_fail(err, errno, "cannot set up the supervisor");
+    for (uint32_t i = 0; i < box->watch_count; i++)
+        if (watch_fd(box, box->watch[i].fd, box->watch[i].events) != 0)
+            return kern_fail(err, EINVAL, "cannot watch a descriptor of plugin \"%s\"",
+                             box->watch[i].owner->name);
+    return 0;
+}
+
+int kern_watch(kern_box *box, int32_t fd, uint32_t events, kern_watch_fn fn, struct kern_error *err)
+{
+    if (box->watch_count == CORE_MAX_WATCH)
+        return kern_fail(err, ENOSPC, "cannot watch more than %d descriptors", CORE_MAX_WATCH);
+    int failed = box->epoll_fd >= 0 ? watch_fd(box, fd, events) : 0;
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot watch descriptor %d", fd);
+    box->watch[box->watch_count++] =
+        (struct core_watch){.fd = fd, .events = events, .fn = fn, .owner = box->current};
+    return 0;
+}
+
+void kern_unwatch(kern_box *box, int32_t fd)
+{
+    for (uint32_t i = 0; i < box->watch_count; i++) {
+        if (box->watch[i].fd != fd)
+            continue;
+        (void)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_DEL, fd, 0, 0,
+                       0); /* gone with the descriptor otherwise */
+        box->watch[i] = box->watch[--box->watch_count];
+        return;
+    }
+}
+
+/* ---- Ending the box ---- */
+
+static int signal_command(const kern_box *box, int signal)
+{
+    int pidfd = box->shared->inner_pidfd;
+    return pidfd < 0 ? -ESRCH : (int)sys_call(SYS_pidfd_send_signal, pidfd, signal, 0, 0, 0, 0);
+}
+
+void core_kill_box(kern_box *box)
+{
+    /* The first process takes its pid namespace with it; the outer init is for the time before there is one. */
+    if (signal_command(box, SIGKILL) != 0 && box->outer_pidfd >= 0)
+        (void)sys_call(SYS_pidfd_send_signal, box->outer_pidfd, SIGKILL, 0, 0, 0,
+                       0); /* it has ended already then */
+}
+
+/* Which signals the command handles or ignores, from /proc: 0 when it cannot be told. */
+static uint64_t signals_in(const char *text, const char *field)
+{
+    const char *at = strstr(text, field);
+    return at != NULL ? strtoull(at + strlen(field), NULL, 16) : 0;
+}
+
+static bool pid_of(int pidfd, int *ret_pid)
+{
+    char path[48], text[512];
+    (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd); /* fits: a number is short */
+    auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (length <= 0)
+        return false;
+    text[length] = '\0';
+    const char *at = strstr(text, "Pid:\t");
+    return at != NULL && sscanf(at, "Pid:\t%d", ret_pid) == 1 && *ret_pid > 0;
+}
+
+static bool has_say(const kern_box *box, int signal)
+{
+    int pid = 0;
+    if (!pid_of(box->shared->inner_pidfd, &pid))
+        return false;
+    char path[48], text[2048];
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", pid); /* fits: a number is short */
+    auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (length <= 0)
+        return false;
+    text[length] = '\0';
+    uint64_t bit = UINT64_C(1) << (signal - 1);
+    return ((signals_in(text, "SigCgt:") | signals_in(text, "SigIgn:") | signals_in(text, "SigBlk:")) &
+            bit) != 0;
+}
+
+void core_stop_box(kern_box *box, int signal)
+{
+    box->stop_signal = signal;
+    /* The kernel drops signals to a PID 1 that has no handler for them, so waiting would be for nothing. */
+    if (!box->executed || !has_say(box, signal) || signal_command(box, signal) != 0)
+        core_kill_box(box);
+}
+
+static void on_deadline(kern_box *box)
+{
+    if (!box->timed_out) {
+        box->timed_out = true;
+        box->deadline_ms += KILL_GRACE_MS;
+        core_stop_box(box, SIGTERM);
+        return;
+    }
+    box->deadline_ms = 0;
+    core_kill_box(box);
+}
+
+static void on_signal(kern_box *box)
+{
+    struct signalfd_siginfo info;
+    while (sys_read(box->signal_fd, &info, sizeof(info)) == (long)sizeof(info)) {
+        int signal = (int)info.ssi_signo;
+        if (signal == SIGWINCH) {
+            core_terminal_resize(&box->terminal);
+        } else if (signal == SIGTSTP || signal == SIGPIPE) {
+            continue; /* a stopped supervisor would keep no deadline; a closed stderr must not end the box */
+        } else if (!box->escalated) {
+            box->escalated = true;
+            core_stop_box(box, signal);
+        } else {
+            box->stop_signal = signal;
+            core_kill_box(box);
+        }
+    }
+}
+
+/* ---- The channel: descriptors made in the box, and the moment of exec ---- */
+
+int kern_send_fd(kern_box *box, uint32_t tag, int32_t fd, struct kern_error *err)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {.bytes = {0}};
+    struct iovec data = {.iov_base = &tag, .iov_len = sizeof(tag)};
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &fd, sizeof(int));
+    long sent = sys_call(SYS_sendmsg, box->child_channel_fd, SYS_P(&message), 0, 0, 0, 0);
+    return sent == (long)sizeof(tag)
+               ? 0
+               : kern_fail(err, sent < 0 ? (int)-sent : EIO, "cannot hand a descriptor to kern");
+}
+
+static void deliver(kern_box *box, uint32_t tag, int fd)
+{
+    if (tag == CORE_TAG_TERMINAL) {
+        (void)core_terminal_start(&box->terminal,
+                                  fd);    /* without raw mode the terminal still works, line by line */
+        (void)watch_fd(box, fd, EPOLLIN); /* otherwise nothing is shown, and the deadline still holds */
+        (void)watch_fd(box, STDIN_FILENO, EPOLLIN); /* EPERM for a file: it is pumped with the rest */
+        return;
+    }
+    for (size_t i = 0; i < box->receiver_count; i++) {
+        const struct core_receiver *receiver = &box->receiver[i];
+        if (receiver->tag != tag)
+            continue;
+        box->current = receiver->owner;
+        receiver->fn(box, receiver->owner->state, tag, fd);
+        box->current = NULL;
+        return;
+    }
+    (void)sys_close(fd); /* nobody asked for it */
+}
+
+/* Returns false at the end of the channel: the command runs, or its process is gone. */
+static bool receive(kern_box *box)
+{
+    uint32_t tag = 0;
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec data = {.iov_base = &tag, .iov_len = sizeof(tag)};
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    long got =
+        sys_call(SYS_recvmsg, box->channel_fd, SYS_P(&message), MSG_DONTWAIT | MSG_CMSG_CLOEXEC, 0, 0, 0);
+    if (got == -EAGAIN || got == -EINTR)
+        return true;
+    const struct cmsghdr *header = got == (long)sizeof(tag) ? CMSG_FIRSTHDR(&message) : NULL;
+    if (header != NULL && header->cmsg_type == SCM_RIGHTS) {
+        int fd = -1;
+        memcpy(&fd, CMSG_DATA(header), sizeof(int));
+        deliver(box, tag, fd);
+    }
+    return got > 0;
+}
+
+static void on_channel(kern_box *box)
+{
+    if (receive(box))
+        return;
+    (void)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_DEL, box->channel_fd, 0, 0, 0); /* it was added */
+    core_close_fd(&box->channel_fd);
+    if (atomic_load(&box->shared->exec_failed) == 0 &&
+        atomic_load(&box->shared->progress) == CORE_EXECUTING) {
+        box->executed = true;
+        box->exec_ns = core_now_ns();
+        core_close_fd(&box->alive_fd); /* contract: end of file at the workload's exec */
+    }
+}
+
+/* ---- The loop ---- */
+
+static void on_watched(kern_box *box, int fd, uint32_t events)
+{
+    for (uint32_t i = 0; i < box->watch_count; i++) {
+        struct core_watch watch = box->watch[i];
+        if (watch.fd != fd)
+            continue;
+        box->current = watch.owner;
+        watch.fn(box, watch.owner->state, fd, events);
+        box->current = NULL;
+        return;
+    }
+}
+
+static void on_worker(kern_box *box, struct core_worker *worker)
+{
+    (void)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_DEL, worker->pidfd, 0, 0, 0); /* it was added */
+    (void)waitpid(worker->pid, NULL, 0);
+    core_close_fd(&worker->pidfd);
+    worker->pid = 0;
+    (void)snprintf(box->worker_lost, sizeof(box->worker_lost), "%s",
+                   worker->owner->name); /* names are short */
+    core_kill_box(box);
+}
+
+static bool is_worker(kern_box *box, int fd)
+{
+    for (size_t i = 0; i < box->worker_count; i++) {
+        if (box->worker[i].pidfd == fd && fd >= 0) {
+            on_worker(box, &box->worker[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true when the outer init has ended. */
+static bool dispatch(kern_box *box, const struct epoll_event *event)
+{
+    int fd = event->data.fd;
+    if (fd == box->outer_pidfd)
+        return true;
+    if (fd == box->channel_fd)
+        on_channel(box);
+    else if (fd == box->signal_fd)
+        on_signal(box);
+    else if (box->terminal.master >= 0 && (fd == box->terminal.master || fd == STDIN_FILENO)) {
+        core_terminal_pump(&box->terminal, fd == STDIN_FILENO, fd == box->terminal.master);
+        if (fd == STDIN_FILENO ? box->terminal.in.closed : box->terminal.out.closed)
+            (void)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_DEL, fd, 0, 0, 0); /* it was added */
+    } else if (fd == box->control_fd)
+        core_control_accept(box);
+    else if (!is_worker(box, fd))
+        on_watched(box, fd, event->events);
+    return false;
+}
+
+/* A box that lives for some time is worth a control socket and a look at what others left behind; one that prints a line
+ * and ends pays for neither. */
+static void settle(kern_box *box)
+{
+    box->settled = true;
+    if (core_control_listen(box) == 0)
+        (void)watch_fd(box, box->control_fd, EPOLLIN); /* unreachable then, as without it */
+    core_registry_sweep(box->run_fd);
+}
+
+static int wait_time(const kern_box *box)
+{
+    int64_t wait = box->settled ? -1 : SETTLED_MS;
+    if (box->deadline_ms != 0) {
+        int64_t left = box->deadline_ms - now_ms();
+        left = left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : left;
+        wait = wait < 0 || left < wait ? left : wait;
+    }
+    return (int)wait;
+}
+
+void core_supervise(kern_box *box)
+{
+    bool ended = watch_fd(box, box->outer_pidfd, EPOLLIN) != 0;
+    (void)watch_fd(box, box->channel_fd, EPOLLIN); /* these two are valid and new: */
+    (void)watch_fd(box, box->signal_fd, EPOLLIN); /* only a lack of memory fails, and the end is still seen */
+    for (size_t i = 0; i < box->worker_count; i++)
+        (void)watch_fd(box, box->worker[i].pidfd, EPOLLIN);
+    while (!ended) {
+        struct epoll_event events[EVENTS_AT_ONCE];
+        long count =
+            sys_call(SYS_epoll_pwait, box->epoll_fd, SYS_P(events), EVENTS_AT_ONCE, wait_time(box), 0, 8);
+        for (long i = 0; i < count; i++)
+            ended = dispatch(box, &events[i]) || ended;
+        if (box->deadline_ms != 0 && now_ms() >= box->deadline_ms)
+            on_deadline(box);
+        else if (count == 0 && !box->settled)
+            settle(box);
+    }
+    while (box->channel_fd >= 0)
+        on_channel(box); /* what was sent before the end, and whether the command was executed */
+    (void)sys_call(SYS_wait4, box->outer_pid, 0, __WALL, 0, 0, 0);
+    box->outer_pid = 0;
+    core_terminal_stop(&box->terminal);
+}

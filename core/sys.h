@@ -1,0 +1,166 @@
+/* Raw system calls that return -errno. Code that runs in a process sharing its memory with the supervisor (the outer
+ * init, the box's first process before exec, and the supervisor while they live) must not touch errno, which is one
+ * variable for all three; nor libc's set*id wrappers, which signal threads that do not exist. */
+#ifndef CORE_SYS_H
+#define CORE_SYS_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#if defined(__x86_64__)
+
+static inline long sys_call(long nr, long a, long b, long c, long d, long e, long f)
+{
+    long ret;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "=a"(ret)
+                     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return ret;
+}
+
+#elif defined(__aarch64__)
+
+static inline long sys_call(long nr, long a, long b, long c, long d, long e, long f)
+{
+    register long x8 __asm__("x8") = nr;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+    return x0;
+}
+
+#else
+#error "kern knows x86_64 and aarch64"
+#endif
+
+#define SYS_P(pointer) ((long)(uintptr_t)(pointer))
+
+static inline int sys_open(int dir, const char *path, int flags, unsigned mode)
+{
+    return (int)sys_call(SYS_openat, dir, SYS_P(path), flags | O_CLOEXEC, (long)mode, 0, 0);
+}
+
+static inline int sys_open_beneath(int dir, const char *path, int flags, unsigned mode, uint64_t resolve)
+{
+    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
+                           .mode = mode,
+                           .resolve = resolve | RESOLVE_NO_MAGICLINKS};
+    /* A rename or a mount anywhere makes the kernel give up on "..": with many boxes starting at once that is likely, and
+     * only asking again helps. */
+    int fd = -EAGAIN;
+    for (int attempt = 0; attempt < 1000 && fd == -EAGAIN; attempt++)
+        fd = (int)sys_call(SYS_openat2, dir, SYS_P(path), SYS_P(&how), (long)sizeof(how), 0, 0);
+    return fd;
+}
+
+static inline int sys_close(int fd)
+{
+    return (int)sys_call(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+static inline long sys_read(int fd, void *buffer, size_t size)
+{
+    return sys_call(SYS_read, fd, SYS_P(buffer), (long)size, 0, 0, 0);
+}
+
+static inline long sys_write(int fd, const void *bytes, size_t size)
+{
+    return sys_call(SYS_write, fd, SYS_P(bytes), (long)size, 0, 0, 0);
+}
+
+static inline int sys_mount(const char *source, const char *target, const char *type, unsigned long flags,
+                            const char *data)
+{
+    return (int)sys_call(SYS_mount, SYS_P(source), SYS_P(target), SYS_P(type), (long)flags, SYS_P(data), 0);
+}
+
+static inline int sys_umount(const char *target, int flags)
+{
+    return (int)sys_call(SYS_umount2, SYS_P(target), flags, 0, 0, 0, 0);
+}
+
+static inline int sys_mkdirat(int dir, const char *path, unsigned mode)
+{
+    return (int)sys_call(SYS_mkdirat, dir, SYS_P(path), (long)mode, 0, 0, 0);
+}
+
+static inline int sys_symlinkat(const char *target, int dir, const char *path)
+{
+    return (int)sys_call(SYS_symlinkat, SYS_P(target), dir, SYS_P(path), 0, 0, 0);
+}
+
+static inline int sys_open_tree(int dir, const char *path, unsigned flags)
+{
+    return (int)sys_call(SYS_open_tree, dir, SYS_P(path), (long)flags, 0, 0, 0);
+}
+
+static inline int sys_move_mount(int from, const char *from_path, int to, const char *to_path, unsigned flags)
+{
+    return (int)sys_call(SYS_move_mount, from, SYS_P(from_path), to, SYS_P(to_path), (long)flags, 0);
+}
+
+static inline int sys_mount_setattr(int dir, const char *path, unsigned flags, const void *attr, size_t size)
+{
+    return (int)sys_call(SYS_mount_setattr, dir, SYS_P(path), (long)flags, SYS_P(attr), (long)size, 0);
+}
+
+static inline int sys_chdir(const char *path)
+{
+    return (int)sys_call(SYS_chdir, SYS_P(path), 0, 0, 0, 0, 0);
+}
+
+static inline int sys_fchdir(int fd)
+{
+    return (int)sys_call(SYS_fchdir, fd, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_unshare(uint64_t flags)
+{
+    return (int)sys_call(SYS_unshare, (long)flags, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_setns(int fd, uint64_t flags)
+{
+    return (int)sys_call(SYS_setns, fd, (long)flags, 0, 0, 0, 0);
+}
+
+static inline int sys_prctl(int op, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+    return (int)sys_call(SYS_prctl, op, (long)a, (long)b, (long)c, (long)d, 0);
+}
+
+static inline int sys_setresuid(uint32_t id)
+{
+    return (int)sys_call(SYS_setresuid, (long)id, (long)id, (long)id, 0, 0, 0);
+}
+
+static inline int sys_setresgid(uint32_t id)
+{
+    return (int)sys_call(SYS_setresgid, (long)id, (long)id, (long)id, 0, 0, 0);
+}
+
+static inline int sys_setgroups(size_t count, const uint32_t *groups)
+{
+    return (int)sys_call(SYS_setgroups, (long)count, SYS_P(groups), 0, 0, 0, 0);
+}
+
+_Noreturn static inline void sys_exit(int code)
+{
+    for (;;)
+        (void)sys_call(SYS_exit_group, code, 0, 0, 0, 0, 0); /* does not return */
+}
+
+#endif

@@ -1,0 +1,111 @@
+/* A terminal of the box's own (-t): the child opens a pair in the box's devpts and makes the slave its standard streams; kern
+ * keeps the master, relays between it and the caller's terminal, and puts that one back as it was. */
+#include "terminal.h"
+
+#include "cleanup.h"
+#include "inner.h"
+#include "sys.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* ---- In the box's first process ---- */
+
+int core_child_terminal(kern_box *box, struct kern_error *err)
+{
+    auto_fd master = sys_open(AT_FDCWD, "/dev/ptmx", O_RDWR | O_NOCTTY, 0);
+    if (master < 0)
+        return kern_fail(err, -master, "cannot open \"/dev/ptmx\" in the box");
+    int unlock = 0, number = 0;
+    long failed = sys_call(SYS_ioctl, master, TIOCSPTLCK, SYS_P(&unlock), 0, 0, 0);
+    if (failed == 0)
+        failed = sys_call(SYS_ioctl, master, TIOCGPTN, SYS_P(&number), 0, 0, 0);
+    if (failed != 0)
+        return kern_fail(err, (int)-failed, "cannot set up the box's terminal");
+    /* By descriptor, not by name: whatever stands at /dev/pts in the box, this is the other end of our master. */
+    auto_fd slave = (int)sys_call(SYS_ioctl, master, TIOCGPTPEER, O_RDWR | O_CLOEXEC, 0, 0, 0);
+    if (slave < 0)
+        return kern_fail(err, -slave, "cannot open the box's terminal %d", number);
+    (void)sys_call(SYS_ioctl, slave, TIOCSWINSZ, SYS_P(&box->window), 0, 0, 0); /* a size is a comfort */
+    failed = sys_call(SYS_ioctl, slave, TIOCSCTTY, 0, 0, 0, 0);
+    for (int fd = 0; fd <= 2 && failed >= 0; fd++)
+        failed = sys_call(SYS_dup3, slave, fd, 0, 0, 0, 0);
+    if (failed < 0)
+        return kern_fail(err, (int)-failed, "cannot make the box's terminal its standard streams");
+    return kern_send_fd(box, CORE_TAG_TERMINAL, master, err);
+}
+
+/* ---- In kern ---- */
+
+static void forward(struct core_terminal *terminal, int from, int to, struct core_relay *relay)
+{
+    if (relay->length == 0 && !relay->closed) {
+        long got = sys_read(from, relay->bytes, sizeof(relay->bytes));
+        if (got > 0)
+            relay->length = (size_t)got;
+        else if (got != -EAGAIN && got != -EINTR)
+            relay->closed = true; /* EIO from a master: the last slave was closed */
+    }
+    while (relay->done < relay->length) {
+        long put = sys_write(to, relay->bytes + relay->done, relay->length - relay->done);
+        if (put <= 0) {
+            if (put != -EAGAIN && put != -EINTR)
+                relay->closed = true;
+            break;
+        }
+        relay->done += (size_t)put;
+    }
+    if (relay->done == relay->length)
+        relay->done = relay->length = 0;
+    (void)terminal; /* one signature for both directions */
+}
+
+void core_terminal_resize(struct core_terminal *terminal)
+{
+    struct winsize size;
+    if (terminal->master >= 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0)
+        (void)ioctl(terminal->master, TIOCSWINSZ, &size); /* the next change comes through again */
+}
+
+/* Raw mode: every key goes to the box's terminal, which does the line discipline. */
+int core_terminal_start(struct core_terminal *terminal, int master)
+{
+    terminal->master = master;
+    (void)fcntl(master, F_SETFL, O_RDWR | O_NONBLOCK); /* without it a full pipe would only delay us */
+    if (tcgetattr(STDIN_FILENO, &terminal->saved) != 0)
+        return 0;
+    struct termios raw = terminal->saved;
+    cfmakeraw(&raw);
+    terminal->raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+    core_terminal_resize(terminal);
+    return 0;
+}
+
+void core_terminal_pump(struct core_terminal *terminal, bool input, bool output)
+{
+    if (terminal->master < 0)
+        return;
+    if (input)
+        forward(terminal, STDIN_FILENO, terminal->master, &terminal->in);
+    if (output)
+        forward(terminal, terminal->master, STDOUT_FILENO, &terminal->out);
+}
+
+void core_terminal_stop(struct core_terminal *terminal)
+{
+    if (terminal->master >= 0) {
+        /* What the command printed last may still lie in the pair. */
+        for (int rounds = 0; rounds < 256 && !terminal->out.closed; rounds++)
+            forward(terminal, terminal->master, STDOUT_FILENO, &terminal->out);
+        (void)close(terminal->master); /* a terminal has nothing to flush */
+        terminal->master = -1;
+    }
+    if (terminal->raw)
+        (void)tcsetattr(STDIN_FILENO, TCSADRAIN,
+                        &terminal->saved); /* the caller's terminal may be gone by now */
+    terminal->raw = false;
+}

@@ -1,0 +1,180 @@
+/* The one table of verbs, and the way from argv to one of them; see verbs.h. First code that runs in kern. */
+#include "verbs.h"
+
+#include "cmd.h"
+#include "help.h"
+#include "log.h"
+#include "options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct kern_option json_flag[] = {
+    {.name = "json", .type = KERN_BOOL, .flags = KERN_OPT_FLAG, .help = "print JSON"},
+    {.name = NULL},
+};
+
+static const struct kern_option config_flags[] = {
+    {.name = "json", .type = KERN_BOOL, .flags = KERN_OPT_FLAG, .help = "list: print JSON"},
+    {.name = "config",
+     .type = KERN_PATH,
+     .flags = KERN_OPT_FLAG,
+     .arg = "FILE",
+     .help = "list: another kern.toml"},
+    {.name = "tagged",
+     .type = KERN_BOOL,
+     .flags = KERN_OPT_FLAG,
+     .help = "parse: each value as {\"type\": TYPE, \"value\": TEXT}"},
+    {.name = NULL},
+};
+
+static const struct kern_option plugin_flags[] = {
+    {.name = "config",
+     .type = KERN_PATH,
+     .flags = KERN_OPT_FLAG,
+     .arg = "FILE",
+     .help = "another kern.toml, which declares other plugins"},
+    {.name = NULL},
+};
+
+static const struct core_verb verb_table[] = {
+    {.name = "box",
+     .summary = "start a box and run a command in it",
+     .usage = "box [NAME] [KIND:PROFILE ...] [OPTIONS] [-- COMMAND ...]",
+     .detail =
+         "A box gets a root of its own: the directory of --rootfs, or a read-only view of the host's "
+         "programs. "
+         "Profiles of kern.toml are attached by name, as in \"kern box vcpu:heavy\". Without a command a "
+         "shell is started. NAME is up to 64 letters, digits, \"_\", \".\" and \"-\"; left out, one is made "
+         "up.\n\n"
+         "A value stands in the next word or after \"=\": --memory 1g, --memory=1g, -m 1g, -m1g. A flag "
+         "beats "
+         "a profile, which beats [box] in kern.toml, which beats the default. Flags of other plugins are "
+         "--PLUGIN-OPTION; \"kern plugin info PLUGIN\" shows them.",
+     .run = core_cmd_box},
+    {.name = "doctor",
+     .summary = "say what this machine can do for a box, and what mends the rest",
+     .usage = "doctor [--json]",
+     .detail = "Each line is the result of trying the feature itself.",
+     .options = json_flag,
+     .run = core_cmd_doctor},
+    {.name = "plugin",
+     .summary = "list the plugins, or describe one",
+     .usage = "plugin list [--config FILE]\nplugin info NAME [--config FILE]",
+     .options = plugin_flags,
+     .words = (const char *const[]){"list", "info", NULL},
+     .run = core_cmd_plugin},
+    {.name = "validate",
+     .summary = "check a kern.toml without running anything",
+     .usage = "validate [FILE] [--json]",
+     .options = json_flag,
+     .detail = "Without FILE, the kern.toml that \"kern box\" would use.",
+     .run = core_cmd_validate},
+    {.name = "config",
+     .summary = "list the profiles of kern.toml, or print a TOML document as JSON",
+     .usage = "config list [--json] [--config FILE]\nconfig parse [--tagged] FILE|-",
+     .detail = "\"parse\" takes any TOML 1.0 document and exits with 1 when it is not one.",
+     .options = config_flags,
+     .words = (const char *const[]){"list", "parse", NULL},
+     .run = core_cmd_config},
+    {.name = "examples",
+     .summary = "print a kern.toml with every key and a comment on each",
+     .usage = "examples",
+     .run = core_cmd_examples},
+    {.name = "completion",
+     .summary = "print completions for a shell",
+     .usage = "completion bash|zsh|fish",
+     .detail = "For bash: source <(kern completion bash)",
+     .words = (const char *const[]){"bash", "zsh", "fish", NULL},
+     .run = core_cmd_completion},
+    {.name = "version", .summary = "print the version", .usage = "version", .run = core_cmd_version},
+    {.name = "help",
+     .summary = "print the verbs, or the usage of one",
+     .usage = "help [VERB]",
+     .run = core_cmd_help},
+    {.name = NULL},
+};
+
+/* Known by name, so that nobody hunts for a typing error. */
+static const char *const later_verbs[] = {
+    "attach", "cp",  "exec", "gc",   "gpio", "images", "import", "inspect", "load", "login",  "logout",
+    "logs",   "mcp", "ps",   "pull", "rmi",  "run",    "save",   "stats",   "stop", "volume", NULL};
+
+const struct core_verb *core_verbs(void)
+{
+    return verb_table;
+}
+
+const struct core_verb *core_verb_find(const char *name)
+{
+    for (const struct core_verb *verb = verb_table; verb->name != NULL; verb++) {
+        if (strcmp(verb->name, name) == 0)
+            return verb;
+    }
+    return NULL;
+}
+
+static const char *nearest_verb(const char *typed)
+{
+    const char *names[sizeof(verb_table) / sizeof(verb_table[0])];
+    size_t count = 0;
+    for (const struct core_verb *verb = verb_table; verb->name != NULL; verb++)
+        names[count++] = verb->name;
+    names[count] = NULL;
+    return core_nearest(typed, names);
+}
+
+static bool comes_later(const char *typed)
+{
+    for (const char *const *later = later_verbs; *later != NULL; later++) {
+        if (strcmp(*later, typed) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int refuse_verb(const char *typed)
+{
+    struct kern_error err = {0};
+    const char *nearest = nearest_verb(typed);
+    if (comes_later(typed)) {
+        (void)kern_refuse(&err, 0, "\"%s\" is not available in this build", typed); /* the code is 1 */
+    } else if (typed[0] == '-') {
+        (void)kern_refuse(&err, 0, "unknown option \"%s\"", typed); /* as above */
+        kern_hint(&err, "all verbs and options: kern --help");
+    } else {
+        (void)kern_refuse(&err, 0, "unknown verb \"%s\"", typed); /* as above */
+        if (strchr(typed, ':') != NULL)
+            kern_hint(&err, "kern box %s", typed);
+        else if (nearest != NULL)
+            kern_hint(&err, "did you mean \"kern %s\"? All verbs: kern --help", nearest);
+        else
+            kern_hint(&err, "all verbs: kern --help");
+    }
+    core_log_error(&err);
+    return 1;
+}
+
+static bool is_one_of(const char *word, const char *one, const char *other)
+{
+    return strcmp(word, one) == 0 || strcmp(word, other) == 0;
+}
+
+int core_verbs_run(int argc, char **argv)
+{
+    if (argc < 2) {
+        (void)core_help_print(NULL); /* no verb is a mistake whether or not it could be explained */
+        return 1;
+    }
+    if (is_one_of(argv[1], "--help", "-h"))
+        return core_help_print(NULL);
+    if (is_one_of(argv[1], "--version", "-V"))
+        return core_cmd_version(1, argv + 1);
+    const struct core_verb *verb = core_verb_find(argv[1]);
+    if (verb == NULL)
+        return refuse_verb(argv[1]);
+    /* Here and not in the verb, because help must come also where kern.toml cannot be read. */
+    if (argc > 2 && is_one_of(argv[2], "--help", "-h"))
+        return core_help_print(verb);
+    return verb->run(argc - 1, argv + 1);
+}

@@ -1,0 +1,140 @@
+/* The worker: a process for whatever reads hostile bytes or waits for the world. It has no capabilities, only the descriptors
+ * that it was given, a filter of its own, and dies with kern. Started in kern before the box's clone. */
+#include "worker.h"
+
+#include "cleanup.h"
+#include "log.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#if defined(__x86_64__)
+#define OUR_ARCH AUDIT_ARCH_X86_64
+#else
+#define OUR_ARCH AUDIT_ARCH_AARCH64
+#endif
+
+static int compare(const void *a, const void *b)
+{
+    return *(const int32_t *)a - *(const int32_t *)b;
+}
+
+/* Closes everything above standard error that is not in the list. */
+static int keep_only(const int32_t *fds, uint32_t count)
+{
+    int32_t sorted[16];
+    for (uint32_t i = 0; i < count; i++)
+        sorted[i] = fds[i];
+    qsort(sorted, count, sizeof(sorted[0]), compare);
+    unsigned from = 3;
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned fd = (unsigned)sorted[i];
+        if (fd > from && syscall(SYS_close_range, from, fd - 1, 0) != 0)
+            return -errno;
+        from = fd >= from ? fd + 1 : from;
+    }
+    return syscall(SYS_close_range, from, ~0U, 0) == 0 ? 0 : -errno;
+}
+
+static int drop_capabilities(void)
+{
+    for (int cap = 0; cap < 64; cap++)
+        if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1)
+            (void)prctl(PR_CAPBSET_DROP, cap, 0, 0,
+                        0); /* EPERM without privilege: then there is nothing to drop */
+    (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* known since 4.3 */
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}, {0}};
+    return syscall(SYS_capset, &header, none) == 0 ? 0 : -errno;
+}
+
+/* A denylist is enough here: what a worker may do is bounded by its descriptors and its lack of capabilities; the filter
+ * takes away the ways to another process and to new programs. */
+static int install_filter(void)
+{
+#define DENY(call) \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (call), 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OUR_ARCH, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        DENY(SYS_execve),
+        DENY(SYS_execveat),
+        DENY(SYS_ptrace),
+        DENY(SYS_process_vm_readv),
+        DENY(SYS_process_vm_writev),
+        DENY(SYS_pidfd_getfd),
+        DENY(SYS_mount),
+        DENY(SYS_umount2),
+        DENY(SYS_unshare),
+        DENY(SYS_bpf),
+        DENY(SYS_perf_event_open),
+        DENY(SYS_keyctl),
+        DENY(SYS_userfaultfd),
+        DENY(SYS_io_uring_setup),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+#undef DENY
+    struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        return -errno;
+    return 0;
+}
+
+_Noreturn static void run(kern_box *box, struct core_worker *worker, pid_t parent)
+{
+    struct core_plugin *owner = worker->owner;
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL); /* kern's forwarded signals mean nothing here */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != parent)
+        _exit(0); /* kern died before the wish was made */
+    if (keep_only(worker->fd, worker->count) != 0 || drop_capabilities() != 0 || install_filter() != 0) {
+        core_log_failure("cannot confine the worker of plugin %s", owner->name);
+        _exit(1);
+    }
+    _exit(worker->fn(box, owner->state, worker->fd, worker->count));
+}
+
+int core_workers_start(kern_box *box, struct kern_error *err)
+{
+    pid_t parent = getpid();
+    for (size_t i = 0; i < box->worker_count; i++) {
+        struct core_worker *worker = &box->worker[i];
+        pid_t pid = fork();
+        if (pid < 0)
+            return kern_fail(err, errno, "cannot start the worker of plugin \"%s\"", worker->owner->name);
+        if (pid == 0)
+            run(box, worker, parent);
+        worker->pid = pid;
+        worker->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+        if (worker->pidfd < 0)
+            return kern_fail(err, errno, "cannot watch the worker of plugin \"%s\"", worker->owner->name);
+    }
+    return 0;
+}
+
+void core_workers_stop(kern_box *box)
+{
+    for (size_t i = 0; i < box->worker_count; i++) {
+        struct core_worker *worker = &box->worker[i];
+        if (worker->pid > 0) {
+            (void)kill(worker->pid, SIGKILL); /* our child, not yet reaped */
+            (void)waitpid(worker->pid, NULL, 0);
+        }
+        worker->pid = 0;
+        core_close_fd(&worker->pidfd);
+    }
+}

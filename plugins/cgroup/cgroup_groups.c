@@ -1,0 +1,111 @@
+/* Making a box's groups, version 1 and what both versions share. Runs in kern, in prepare.
+ *
+ * v1 groups stand below the caller's own group, PARENT/kern.BOXID, so that whatever binds the caller binds the box
+ * as well. There is no directory between them: nothing of kern's stays when no box runs. */
+#include "cgroup_file.h"
+#include "cgroup_state.h"
+#include "cgroup_sweep.h"
+
+#include "core/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct cgroup_group *cgroup_group_of(struct cgroup_state *state, enum cgroup_kind kind)
+{
+    for (uint32_t i = 0; i < state->group_count; i++)
+        if (state->group[i].kinds & CGROUP_BIT(kind))
+            return &state->group[i];
+    return NULL;
+}
+
+int cgroup_make_group(kern_box *box, struct cgroup_state *state, const char *parent,
+                      struct cgroup_group **ret_group, int *ret_code, struct kern_error *err)
+{
+    struct cgroup_group *group = &state->group[state->group_count];
+    int length =
+        snprintf(group->path, sizeof(group->path), "%s/" CGROUP_NAME_PREFIX "%s", parent, core_box_id(box));
+    if (length < 0 || (size_t)length >= sizeof(group->path)) {
+        *ret_code = ENAMETOOLONG;
+        return 0;
+    }
+    int result = core_box_record_group(box, group->path, err);
+    if (result < 0)
+        return result;
+    if (mkdir(group->path, 0755) < 0 &&
+        (errno != EEXIST || cgroup_sweep(group->path) < 0 || mkdir(group->path, 0755) < 0)) {
+        *ret_code = errno;
+        return 0;
+    }
+    int fd = -1;
+    *ret_code = -cgroup_open_group(group->path, &fd);
+    if (*ret_code != 0) {
+        (void)rmdir(group->path); /* made a moment ago and never used */
+        return 0;
+    }
+    group->dir = fd;
+    group->tasks = -1;
+    group->kinds = 0;
+    state->group_count++;
+    *ret_group = group;
+    return 0;
+}
+
+/* cpu and cpuacct, or any others, may be mounted as one hierarchy: then one group serves both. */
+static struct cgroup_group *group_below(struct cgroup_state *state, const char *parent)
+{
+    size_t length = strlen(parent);
+    for (uint32_t i = 0; i < state->group_count; i++) {
+        const char *path = state->group[i].path;
+        if (strncmp(path, parent, length) == 0 && strrchr(path, '/') == path + length)
+            return &state->group[i];
+    }
+    return NULL;
+}
+
+static void refuse(struct cgroup_bound *bound, int code)
+{
+    bound->why = cgroup_why_v1(code);
+    bound->code = code;
+}
+
+static int make_one(kern_box *box, struct cgroup_state *state, enum cgroup_kind kind, const char *parent,
+                    struct kern_error *err)
+{
+    struct cgroup_group *group = group_below(state, parent);
+    if (group == NULL) {
+        int code = 0;
+        int result = cgroup_make_group(box, state, parent, &group, &code, err);
+        if (result < 0)
+            return result;
+        if (code != 0) {
+            refuse(&state->bound[kind], code);
+            return 0;
+        }
+        group->version = 1;
+        /* Writing to cgroup.procs waits for an RCU grace period, some milliseconds; a single-threaded process that
+         * writes "0" to tasks takes no such lock (since Linux 5.5). Whether it may is judged by who opened it. */
+        group->tasks = openat(group->dir, "tasks", O_WRONLY | O_CLOEXEC);
+        if (group->tasks < 0)
+            refuse(&state->bound[kind], errno);
+    }
+    if (group->tasks >= 0)
+        group->kinds |= CGROUP_BIT(kind);
+    return 0;
+}
+
+int cgroup_v1_make(kern_box *box, struct cgroup_state *state, const struct cgroup_map *map,
+                   struct kern_error *err)
+{
+    for (enum cgroup_kind kind = 0; kind < CGROUP_KINDS; kind++) {
+        if (!(state->wish.kinds & CGROUP_BIT(kind)) || map->v1[kind].own[0] == '\0')
+            continue;
+        int result = make_one(box, state, kind, map->v1[kind].own, err);
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}

@@ -1,0 +1,100 @@
+/* What one box has of control groups, from prepare to teardown, and the parts of the plugin that work on it. All of
+ * it runs in kern, except that enter reads the descriptors and the CPU mask. */
+#ifndef CGROUP_STATE_H
+#define CGROUP_STATE_H
+
+#include "cgroup_limits.h"
+#include "cgroup_map.h"
+
+#include "core/box_limits.h"
+#include "kern/plugin.h"
+
+#define CGROUP_GROUPS_MAX (CGROUP_KINDS + 1)
+#define CGROUP_BIT(kind)  (1u << (kind))
+
+/* Why a cap does not bind; CGROUP_BOUND is the only good answer. cgroup_words.c has the words. */
+enum cgroup_why {
+    CGROUP_BOUND,
+    CGROUP_NO_CONTROLLER, /* not in this kernel, or switched off at boot */
+    CGROUP_NOT_MOUNTED,   /* in the kernel, in no hierarchy that can be seen */
+    CGROUP_NEEDS_ROOT,    /* v1, and the caller may not make groups */
+    CGROUP_READ_ONLY,     /* mounted read-only */
+    CGROUP_NOT_DELEGATED, /* v2, and no group on the way up is the caller's */
+    CGROUP_NO_SUBTREE,    /* v2, delegated without this controller */
+    CGROUP_HAS_PROCESSES, /* v2: a group with processes cannot hand controllers on */
+    CGROUP_OUTER_IS_LESS, /* the caller's own group allows less than what was asked */
+    CGROUP_NO_FILE,       /* the kernel was built without it */
+    CGROUP_FAILED,        /* `code` says */
+    CGROUP_MISREAD,       /* written, but something else read back */
+};
+
+struct cgroup_bound {
+    int32_t enforced; /* as in core_limit */
+    enum cgroup_why why;
+    int32_t code;
+    const char *by;
+};
+
+struct cgroup_wish {
+    uint32_t kinds; /* CGROUP_BIT of each that is asked for */
+    int64_t memory, swap, pids;
+    double cpus;
+    const char *cpuset;
+    struct cgroup_cpus mask; /* of cpuset */
+    uint32_t weight;
+};
+
+struct cgroup_group {
+    char path[CGROUP_PATH_MAX];
+    uint32_t version; /* 1 or 2 */
+    uint32_t kinds;
+    int32_t dir;   /* O_PATH */
+    int32_t tasks; /* v1: enter writes itself into it; -1 otherwise */
+};
+
+struct cgroup_state {
+    struct cgroup_wish wish;
+    struct cgroup_bound bound[CGROUP_KINDS];
+    struct cgroup_bound swap;
+    struct cgroup_group group[CGROUP_GROUPS_MAX];
+    uint32_t group_count;
+    uint32_t use_affinity;
+    int32_t oom_event; /* v1: the kernel's word that the OOM killer is at work */
+    int32_t oom_timer;
+    uint32_t oom_looks;
+};
+
+/* Groups for the wished kinds, below the caller's own (v1) or beside it (v2). What cannot be had is noted in
+ * `bound`; only a failure to write down what is about to be made is an error. */
+int cgroup_v1_make(kern_box *box, struct cgroup_state *state, const struct cgroup_map *map,
+                   struct kern_error *err);
+int cgroup_v2_make(kern_box *box, struct cgroup_state *state, const struct cgroup_map *map,
+                   struct kern_error *err);
+/* Shared by both: writes the path down, makes the directory, opens it. 0 or the errno of the directory in
+ * *ret_code; negative only as above. */
+int cgroup_make_group(kern_box *box, struct cgroup_state *state, const char *parent,
+                      struct cgroup_group **ret_group, int *ret_code, struct kern_error *err);
+struct cgroup_group *cgroup_group_of(struct cgroup_state *state, enum cgroup_kind kind);
+
+/* Writes each limit into its group and reads it back, once. */
+void cgroup_apply(struct cgroup_state *state);
+
+void cgroup_collect(kern_box *box, void *state, struct core_usage *ret_usage);
+int cgroup_kill(kern_box *box, void *state);
+
+/* v1 ends one task when memory is out, v2 the whole box: this makes v1 do the same. */
+void cgroup_oom_watch(kern_box *box, struct cgroup_state *state);
+void cgroup_oom_unwatch(kern_box *box, struct cgroup_state *state);
+
+/* Pure. */
+enum cgroup_why cgroup_why_v1(int code);
+/* Of a controller that no hierarchy has: what /proc/cgroups says about it. */
+enum cgroup_why cgroup_why_missing(const char *proc_cgroups, enum cgroup_kind kind);
+const char *cgroup_reason(const struct cgroup_bound *bound, enum cgroup_kind kind, char *text, size_t room);
+const char *cgroup_remedy(const struct cgroup_bound *bound, enum cgroup_kind kind, char *text, size_t room);
+/* "memory and pids" for the kinds that were wished and do not bind for the same reason as `like`; returns their
+ * bits. */
+uint32_t cgroup_unbound_like(const struct cgroup_bound *bound, uint32_t kinds, enum cgroup_kind like,
+                             char *text, size_t room);
+
+#endif

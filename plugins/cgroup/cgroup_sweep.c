@@ -1,0 +1,139 @@
+/* Ends and removes groups; see cgroup_sweep.h. Runs in kern: at teardown, and when sweeping after a crash. */
+#include "cgroup_sweep.h"
+
+#include "cgroup_file.h"
+
+#include "core/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#define BATCH      64
+#define ROUNDS_MAX 100
+#define DEPTH_MAX  8
+
+static void nap_ms(long ms)
+{
+    struct timespec pause = {.tv_nsec = ms * 1000000L};
+    (void)nanosleep(&pause, NULL); /* an early return only means an early look */
+}
+
+/* The first processes of the group as this pid namespace sees them; 0 stands for one that it does not see. */
+static int list_processes(int dir, long *pids)
+{
+    char text[BATCH * 12];
+    int result = cgroup_read(dir, "cgroup.procs", text, sizeof(text));
+    if (result < 0)
+        return result;
+    int count = 0;
+    char *at = text;
+    for (char *end; count < BATCH && (end = strchr(at, '\n')) != NULL; at = end + 1)
+        pids[count++] = strtol(at, NULL, 10);
+    return count;
+}
+
+static int listed(long pid, const long *pids, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (pids[i] == pid)
+            return 1;
+    return 0;
+}
+
+/* A number in the list may belong to somebody else by the time the signal is sent. A descriptor taken first and a
+ * second look at the list rule that out: what is still listed is the group's, and a descriptor of a process that
+ * ended meanwhile reaches nobody. Returns how many were listed. */
+static int kill_batch(int dir)
+{
+    long pids[BATCH], again[BATCH];
+    int fds[BATCH];
+    int count = list_processes(dir, pids);
+    if (count <= 0)
+        return count;
+    for (int i = 0; i < count; i++)
+        fds[i] = pids[i] > 0 && pids[i] != getpid() ? (int)syscall(SYS_pidfd_open, pids[i], 0) : -1;
+    int still = list_processes(dir, again);
+    for (int i = 0; i < count; i++) {
+        if (fds[i] >= 0 && listed(pids[i], again, still))
+            (void)syscall(SYS_pidfd_send_signal, fds[i], SIGKILL, NULL,
+                          0); /* the next round sees who lives */
+        core_close_fd(&fds[i]);
+    }
+    return count;
+}
+
+int cgroup_kill_group(int dir)
+{
+    /* Linux 5.14 and v2: one write, which also stops forks that are under way. */
+    int whole = cgroup_write(dir, "cgroup.kill", "1");
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        long pids[BATCH];
+        int count = whole == 0 ? list_processes(dir, pids) : kill_batch(dir);
+        if (count <= 0)
+            return count < 0 ? count : 1;
+        if (round > 2)
+            nap_ms(1);
+    }
+    return -EBUSY;
+}
+
+/* A process that was just reaped can keep its group busy for a moment. */
+static int remove_patiently(int parent, const char *name)
+{
+    for (long pause = 1;; pause *= 2) {
+        if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+            return 0;
+        if (errno != EBUSY || pause > 16)
+            return -errno;
+        nap_ms(pause);
+    }
+}
+
+static int sweep_below(int parent, const char *name, int depth);
+
+static void sweep_children(int dir, int depth)
+{
+    auto_fd listing = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    auto_dir entries = listing < 0 ? NULL : fdopendir(listing);
+    if (entries == NULL)
+        return;
+    (void)steal_fd(&listing); /* the stream closes it */
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;)
+        if (entry->d_type == DT_DIR && strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            (void)sweep_below(dir, entry->d_name, depth + 1); /* the parent then stays busy, and says so */
+}
+
+static int sweep_below(int parent, const char *name, int depth)
+{
+    if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EBUSY || depth > DEPTH_MAX)
+        return -errno;
+    auto_fd dir = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return -errno;
+    sweep_children(dir, depth);
+    (void)cgroup_kill_group(dir); /* whether it worked shows in the removal */
+    return remove_patiently(parent, name);
+}
+
+int cgroup_sweep(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t prefix = strlen(CGROUP_NAME_PREFIX);
+    if (slash == NULL || slash == path || strncmp(slash + 1, CGROUP_NAME_PREFIX, prefix) != 0 ||
+        slash[1 + prefix] == '\0')
+        return -EINVAL;
+    auto_fd group = -1;
+    int result = cgroup_open_group(path, &group);
+    if (result < 0)
+        return result == -ENOENT ? 0 : result;
+    auto_fd parent = openat(group, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return parent < 0 ? -errno : sweep_below(parent, slash + 1, 0);
+}

@@ -1,0 +1,49 @@
+/* The net plugin: the box's network is a loopback of its own, or the host's. prepare reads the option in kern; enter
+ * runs in the box's first process and needs its network namespace with NET_ADMIN in the user namespace that owns it. */
+#include "net_manifest.h"
+
+#include "provide.h"
+#include "sys.h"
+
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/socket.h>
+
+struct net_state {
+    int32_t share; /* 1: the host's network */
+};
+
+static int net_prepare(kern_box *box, void *data, struct kern_error *err)
+{
+    struct net_state *state = data;
+    const char *mode = kern_get_string(kern_options(box), "net");
+    (void)err; /* the option's table has checked the word already */
+    if (mode == NULL || strcmp(mode, "host") != 0)
+        return 0;
+    state->share = 1;
+    kern_share_network(box);
+    kern_note(box, "--net host: the box reaches this machine's own services on 127.0.0.1");
+    return 0;
+}
+
+static int net_enter(kern_box *box, void *data, struct kern_error *err)
+{
+    const struct net_state *state = data;
+    (void)box; /* all that matters was decided in prepare */
+    if (state->share)
+        return 0;
+    /* Any socket takes the request; one of AF_UNIX exists in every kernel. Both loopback addresses come with the
+     * interface, and in a new namespace it has no flag that reading them first would have to save. */
+    int sock = (int)sys_call(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, 0, 0, 0);
+    if (sock < 0)
+        return kern_fail(err, -sock, "cannot open a socket to set up the loopback \"lo\"");
+    const struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    int result = (int)sys_call(SYS_ioctl, sock, SIOCSIFFLAGS, SYS_P(&request), 0, 0, 0);
+    (void)sys_close(sock); /* raw, as close() would write errno, which is kern's too */
+    if (result < 0)
+        return kern_fail(err, -result, "cannot bring up the loopback \"lo\" of the box");
+    return 0;
+}
+
+KERN_PLUGIN(NET_MANIFEST, .state_size = sizeof(struct net_state), .prepare = net_prepare, .enter = net_enter);

@@ -1,0 +1,264 @@
+/* The root of a box: the host root, a directory under an overlay, or the directory itself; then /dev, /proc and /sys. prepare
+ * runs on the host and opens what is needed; enter runs in the box's first process, as root of the user namespace that owns
+ * its mounts (CAP_SYS_ADMIN there), perhaps on kern's memory. Volumes are attached, and the root entered, by the core. */
+#include "rootfs_dev.h"
+#include "rootfs_manifest.h"
+#include "rootfs_options.h"
+#include "rootfs_state.h"
+
+#include "cleanup.h"
+#include "provide.h"
+#include "sys.h"
+
+#include <linux/mount.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+/* ---- prepare ---- */
+
+static int refuse_directory(const char *path, const char *why, const char *hint, struct kern_error *err)
+{
+    kern_refuse(err, 0, "cannot use root directory \"%s\": %s", path, why);
+    if (hint != NULL)
+        kern_hint(err, "%s", hint);
+    return -EINVAL;
+}
+
+static int prepare_directory(kern_box *box, struct rootfs_state *state, const char *path,
+                             struct kern_error *err)
+{
+    auto_fd fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0) {
+        kern_refuse(err, errno, "cannot use root directory \"%s\"", path);
+        kern_hint(err, "leave out --rootfs to run on the host's own programs, or give a directory that holds "
+                       "a root file system");
+        return -ENOENT;
+    }
+    struct stat st, slash;
+    if (fstat(fd, &st) != 0 || stat("/", &slash) != 0)
+        return kern_refuse(err, errno, "cannot look at root directory \"%s\"", path);
+    if (!S_ISDIR(st.st_mode))
+        return refuse_directory(path, "it is a file",
+                                "unpack it into a directory first: tar -x -C DIR -f FILE", err);
+    if (st.st_dev == slash.st_dev && st.st_ino == slash.st_ino)
+        return refuse_directory(
+            path, "it is the host's own root, with all its secrets",
+            "leave out --rootfs: the box then gets the host's programs, and nothing else of it", err);
+    state->from =
+        kern_get_int(kern_options(box), "bind-rootfs") != 0 ? ROOTFS_FROM_BIND : ROOTFS_FROM_OVERLAY;
+    if (state->from == ROOTFS_FROM_OVERLAY)
+        kern_root_is_private(box);
+    return kern_root_source(box, fd, err);
+}
+
+static int prepare_host(kern_box *box, struct rootfs_state *state, struct kern_error *err)
+{
+    const kern_values *options = kern_options(box);
+    char lines[16][320];
+    const char *line[16];
+    uint32_t count = kern_get_count(options, "add-host");
+    if (count > 16)
+        return kern_refuse(err, E2BIG, "cannot add %u hosts: 16 at most", count);
+    for (uint32_t i = 0; i < count; i++) {
+        int failed =
+            rootfs_parse_host(kern_get_item(options, "add-host", i), lines[i], sizeof(lines[i]), err);
+        if (failed != 0)
+            return failed;
+        line[i] = lines[i];
+    }
+    const char *hostname = kern_get_string(options, "hostname");
+    const char *net = kern_get_string(options, "net");
+    struct rootfs_host_facts facts = {.hostname = hostname != NULL ? hostname : kern_box_name(box),
+                                      .hosts_lines = line,
+                                      .hosts_count = count,
+                                      .share_network = net != NULL && strcmp(net, "host") == 0};
+    state->from = ROOTFS_FROM_HOST;
+    kern_root_is_private(box);
+    return rootfs_host_plan(&facts, &state->plan, err);
+}
+
+static int prepare(kern_box *box, void *block, struct kern_error *err)
+{
+    struct rootfs_state *state = block;
+    const kern_values *options = kern_options(box);
+    const char *path = kern_get_string(options, "rootfs");
+    if (path != NULL && kern_get_count(options, "add-host") > 0)
+        return kern_refuse(
+            err, 0,
+            "cannot use --add-host with --rootfs in this build: its /etc/hosts is the directory's own");
+    /* A full root must say ENOSPC while the memory cap still has room for the programs. */
+    uint64_t budget = (uint64_t)kern_get_int(options, "memory") / 2;
+    int failed = path != NULL ? prepare_directory(box, state, path, err) : prepare_host(box, state, err);
+    if (failed == 0)
+        failed = rootfs_add_volumes(box, err);
+    if (failed == 0)
+        failed = rootfs_add_tmpfs(box, &budget, err);
+    state->scratch_size = budget;
+    return failed;
+}
+
+/* ---- enter ---- */
+
+/* New roots are mounted over "/": the process goes on seeing what is below, nothing is hidden that is still needed, and no
+ * directory of the host has to serve as a mount point. "/.." leads to the top. */
+static int open_top(int *ret_fd, struct kern_error *err)
+{
+    int fd = sys_open(AT_FDCWD, "/..", O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return kern_fail(err, -fd, "cannot open the new root");
+    *ret_fd = fd;
+    return 0;
+}
+
+static int mount_scratch(const struct rootfs_state *state, int *ret_fd, struct kern_error *err)
+{
+    char options[64];
+    (void)snprintf(options, sizeof(options), "mode=755,size=%llu",
+                   (unsigned long long)state->scratch_size); /* fits */
+    int failed = sys_mount("tmpfs", "/", "tmpfs", MS_NOSUID | MS_NODEV, options);
+    return failed == 0 ? open_top(ret_fd, err) : kern_fail(err, -failed, "cannot mount the scratch tmpfs");
+}
+
+/* The lower directory under a name that an overlay accepts: a descriptor's, or where an idmapped copy was attached (the kernel
+ * refuses detached ones). */
+static int open_lower(kern_box *box, int scratch, int *ret_fd, struct kern_error *err)
+{
+    int tree = kern_root_tree(box);
+    if (tree < 0) {
+        int fd = kern_child_reopen(box, err);
+        if (fd >= 0)
+            *ret_fd = fd;
+        return fd < 0 ? fd : 0;
+    }
+    int failed = sys_mkdirat(scratch, "lower", 0755);
+    if (failed == 0)
+        failed = sys_move_mount(tree, "", scratch, "lower", MOVE_MOUNT_F_EMPTY_PATH);
+    int fd = failed == 0 ? sys_open(scratch, "lower", O_PATH | O_DIRECTORY, 0) : failed;
+    if (fd < 0)
+        return kern_fail(err, -fd, "cannot attach the idmapped root");
+    *ret_fd = fd;
+    return 0;
+}
+
+static int mount_overlay(int lower, int scratch, struct kern_error *err)
+{
+    char options[256], target[64];
+    static const char *const directories[] = {"upper", "work", "root"};
+    for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++) {
+        int failed = sys_mkdirat(scratch, directories[i], 0755);
+        if (failed != 0)
+            return kern_fail(err, -failed, "cannot make \"%s\" for the overlay", directories[i]);
+    }
+    (void)snprintf(
+        options, sizeof(options),
+        "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d/upper,workdir=/proc/self/fd/%d/work,userxattr",
+        lower, scratch, scratch);                                             /* fits: numbers are short */
+    (void)snprintf(target, sizeof(target), "/proc/self/fd/%d/root", scratch); /* fits */
+    int failed = sys_mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options);
+    if (failed == 0)
+        return 0;
+    kern_fail(err, -failed, "cannot mount an overlay on the root directory");
+    kern_hint(err, "its file system may not serve as a lower directory: copy it elsewhere, or use "
+                   "--bind-rootfs (the box then "
+                   "writes into the directory itself)");
+    return failed;
+}
+
+/* Without user xattrs on tmpfs (before Linux 6.6) an overlay cannot make directories opaque: removing one of the lower and making
+ * it again would show the old files. */
+static int check_xattrs(int scratch, struct kern_error *err)
+{
+    char path[40];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", scratch); /* fits: a number is short */
+    long failed = sys_call(SYS_setxattr, SYS_P(path), SYS_P("user.kern"), SYS_P("1"), 1, 0, 0);
+    if (failed == 0)
+        return 0;
+    kern_fail(err, (int)-failed, "cannot use an overlay in memory on this kernel (older than 6.6)");
+    kern_hint(err, "use --bind-rootfs, or the host root");
+    return (int)failed;
+}
+
+static int build_overlay(kern_box *box, const struct rootfs_state *state, int *ret_root,
+                         struct kern_error *err)
+{
+    auto_fd lower = -1, scratch = -1;
+    int failed = mount_scratch(state, &scratch, err);
+    if (failed == 0)
+        failed = check_xattrs(scratch, err);
+    if (failed == 0)
+        failed = open_lower(box, scratch, &lower, err);
+    if (failed == 0)
+        failed = mount_overlay(lower, scratch, err);
+    if (failed != 0)
+        return failed;
+    int root = sys_open(scratch, "root", O_PATH | O_DIRECTORY, 0);
+    if (root < 0)
+        return kern_fail(err, -root, "cannot open the new root");
+    *ret_root = root;
+    return 0;
+}
+
+static int build_bind(kern_box *box, int *ret_root, struct kern_error *err)
+{
+    auto_fd source = -1, copy = -1;
+    int tree = kern_root_tree(box);
+    if (tree < 0) {
+        source = kern_child_reopen(box, err);
+        if (source < 0)
+            return source;
+        tree = copy =
+            sys_open_tree(source, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    }
+    if (tree < 0)
+        return kern_fail(err, -tree, "cannot bind the root directory");
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    int failed = sys_mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr));
+    if (failed == 0)
+        failed = sys_move_mount(tree, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
+    return failed == 0 ? open_top(ret_root, err)
+                       : kern_fail(err, -failed, "cannot attach the root directory");
+}
+
+static int build_root(kern_box *box, const struct rootfs_state *state, int *ret_root, struct kern_error *err)
+{
+    if (state->from == ROOTFS_FROM_OVERLAY)
+        return build_overlay(box, state, ret_root, err);
+    if (state->from == ROOTFS_FROM_BIND)
+        return build_bind(box, ret_root, err);
+    auto_fd root = -1;
+    int failed = mount_scratch(state, &root, err);
+    if (failed == 0)
+        failed = rootfs_build_host(state, root, err);
+    if (failed == 0)
+        *ret_root = steal_fd(&root);
+    return failed;
+}
+
+static int enter(kern_box *box, void *block, struct kern_error *err)
+{
+    const struct rootfs_state *state = block;
+    int root = -1;
+    int failed = build_root(box, state, &root, err);
+    if (failed == 0)
+        failed = rootfs_mount_dev(box, root, err);
+    if (failed == 0)
+        failed = rootfs_mount_proc(box, root, err);
+    if (failed == 0)
+        failed = rootfs_mount_sys(box, root, err);
+    if (failed == 0)
+        kern_child_root(box, root); /* the core's from here; closed at exec like everything else */
+    return failed;
+}
+
+static void teardown(kern_box *box, void *block, const struct kern_outcome *outcome)
+{
+    struct rootfs_state *state = block;
+    (void)box, (void)outcome; /* all mounts went with their namespace */
+    rootfs_plan_clear(&state->plan);
+}
+
+KERN_PLUGIN(ROOTFS_MANIFEST, .state_size = sizeof(struct rootfs_state), .prepare = prepare, .enter = enter,
+            .teardown = teardown);

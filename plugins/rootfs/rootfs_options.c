@@ -1,0 +1,161 @@
+/* The words of --volume, --mount, --tmpfs and --add-host; see rootfs_options.h. Pure. */
+#include "rootfs_options.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int copy(char *to, size_t size, const char *from, size_t length, const char *text,
+                struct kern_error *err)
+{
+    if (length >= size)
+        return kern_refuse(err, ENAMETOOLONG, "cannot use \"%.100s...\"", text);
+    memcpy(to, from, length);
+    to[length] = '\0';
+    return 0;
+}
+
+static int is_below(const char *path, const char *directory)
+{
+    size_t length = strlen(directory);
+    return strncmp(path, directory, length) == 0 && (path[length] == '\0' || path[length] == '/');
+}
+
+static int has_dotdot(const char *path)
+{
+    for (const char *part = path; part != NULL; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (part[0] == '.' && part[1] == '.' && (part[2] == '/' || part[2] == '\0'))
+            return 1;
+    }
+    return 0;
+}
+
+int rootfs_check_target(const char *target, const char *option, int is_tmpfs, struct kern_error *err)
+{
+    const char *why = NULL;
+    if (target[0] != '/')
+        why = "the path in the box must be absolute";
+    else if (has_dotdot(target))
+        why = "\"..\" is not allowed in the path in the box";
+    else if (strspn(target, "/") == strlen(target))
+        why = "that is the root of the box";
+    else if (is_below(target, "/proc") || is_below(target, "/sys"))
+        why = "/proc and /sys belong to the kernel";
+    else if (is_below(target, "/dev") && (is_tmpfs || !is_below(target, "/dev/shm")))
+        why = is_tmpfs ? "/dev is made by kern, and /dev/shm is a tmpfs already"
+                       : "/dev is made by kern; only /dev/shm may be a volume";
+    return why == NULL ? 0 : kern_refuse(err, 0, "cannot use %s onto \"%s\": %s", option, target, why);
+}
+
+int rootfs_parse_volume(const char *text, struct rootfs_volume *ret_volume, struct kern_error *err)
+{
+    struct rootfs_volume volume = {.read_only = 0};
+    const char *colon = strchr(text, ':');
+    if (colon == NULL || colon == text) {
+        kern_refuse(err, 0, "cannot use --volume \"%s\": write it as SOURCE:TARGET[:ro|:rw]", text);
+        kern_hint(err, "a path with a colon in it goes into --mount type=bind,src=SOURCE,dst=TARGET");
+        return -EINVAL;
+    }
+    int failed = copy(volume.source, sizeof(volume.source), text, (size_t)(colon - text), text, err);
+    if (failed != 0)
+        return failed;
+    const char *target = colon + 1;
+    const char *end = strchr(target, ':');
+    if (end != NULL && strcmp(end, ":ro") == 0)
+        volume.read_only = 1;
+    else if (end != NULL && strcmp(end, ":rw") != 0)
+        return kern_refuse(err, 0, "cannot use --volume \"%s\": \"%s\" is neither ro nor rw", text, end + 1);
+    failed = copy(volume.target, sizeof(volume.target), target,
+                  end != NULL ? (size_t)(end - target) : strlen(target), text, err);
+    if (failed == 0)
+        failed = rootfs_check_target(volume.target, "--volume", 0, err);
+    if (failed == 0)
+        *ret_volume = volume;
+    return failed;
+}
+
+static int apply_mount_key(const char *key, size_t key_length, const char *value, size_t length,
+                           const char *text, struct rootfs_volume *volume, struct kern_error *err)
+{
+#define IS(word) (key_length == strlen(word) && strncmp(key, word, key_length) == 0)
+    if (IS("type"))
+        return length == 4 && strncmp(value, "bind", 4) == 0
+                   ? 0
+                   : kern_refuse(err, 0, "cannot use --mount \"%s\": only type=bind is known", text);
+    if (IS("src") || IS("source"))
+        return copy(volume->source, sizeof(volume->source), value, length, text, err);
+    if (IS("dst") || IS("target") || IS("destination"))
+        return copy(volume->target, sizeof(volume->target), value, length, text, err);
+    if (IS("ro") || IS("readonly")) {
+        volume->read_only = !(length == 5 && strncmp(value, "false", 5) == 0);
+        return 0;
+    }
+    if (IS("rw"))
+        return 0;
+#undef IS
+    return kern_refuse(err, 0, "cannot use --mount \"%s\": unknown key \"%.*s\" (type, src, dst, ro)", text,
+                       (int)key_length, key);
+}
+
+int rootfs_parse_mount(const char *text, struct rootfs_volume *ret_volume, struct kern_error *err)
+{
+    struct rootfs_volume volume = {.read_only = 0};
+    for (const char *at = text; *at != '\0';) {
+        size_t length = strcspn(at, ",");
+        size_t key = strcspn(at, "=,");
+        const char *value = at[key] == '=' ? at + key + 1 : "";
+        size_t value_length = at[key] == '=' ? length - key - 1 : 0;
+        int failed = apply_mount_key(at, key, value, value_length, text, &volume, err);
+        if (failed != 0)
+            return failed;
+        at += length + (at[length] == ',');
+    }
+    if (volume.source[0] == '\0' || volume.target[0] == '\0')
+        return kern_refuse(
+            err, 0, "cannot use --mount \"%s\": write it as type=bind,src=SOURCE,dst=TARGET[,ro]", text);
+    int failed = rootfs_check_target(volume.target, "--mount", 0, err);
+    if (failed == 0)
+        *ret_volume = volume;
+    return failed;
+}
+
+int rootfs_parse_tmpfs(const char *text, struct rootfs_tmpfs *ret_tmpfs, struct kern_error *err)
+{
+    struct rootfs_tmpfs tmpfs = {.size = 0};
+    const char *colon = strchr(text, ':');
+    int failed = copy(tmpfs.target, sizeof(tmpfs.target), text,
+                      colon != NULL ? (size_t)(colon - text) : strlen(text), text, err);
+    if (failed == 0)
+        failed = rootfs_check_target(tmpfs.target, "--tmpfs", 1, err);
+    if (failed == 0 && colon != NULL) {
+        const char *size = strncmp(colon + 1, "size=", 5) == 0 ? colon + 6 : colon + 1;
+        failed = kern_parse_size(size, "--tmpfs", &tmpfs.size, err);
+        if (failed == 0 && tmpfs.size == 0)
+            failed = kern_refuse(err, 0, "cannot use --tmpfs \"%s\": its size is zero", text);
+    }
+    if (failed == 0)
+        *ret_tmpfs = tmpfs;
+    return failed;
+}
+
+int rootfs_parse_host(const char *text, char *ret_line, size_t size, struct kern_error *err)
+{
+    const char *colon = strchr(text, ':');
+    unsigned char address[16];
+    int valid = colon != NULL && colon != text;
+    for (const char *c = text; valid && c < colon; c++)
+        valid = isalnum((unsigned char)*c) || *c == '-' || *c == '.' || *c == '_';
+    if (!valid ||
+        (inet_pton(AF_INET, colon + 1, address) != 1 && inet_pton(AF_INET6, colon + 1, address) != 1)) {
+        kern_refuse(err, 0, "cannot use --add-host \"%s\": write it as NAME:IP, such as db:127.0.0.1", text);
+        return -EINVAL;
+    }
+    int used = snprintf(ret_line, size, "%s %.*s", colon + 1, (int)(colon - text), text);
+    return used > 0 && (size_t)used < size
+               ? 0
+               : kern_refuse(err, ENAMETOOLONG, "cannot use --add-host \"%s\"", text);
+}

@@ -1,0 +1,25 @@
+/* What prepare decided about the root, for enter. */
+#ifndef ROOTFS_STATE_H
+#define ROOTFS_STATE_H
+
+#include "rootfs_plan.h"
+
+#define ROOTFS_FROM_HOST    0u /* built from parts of the host, on a tmpfs */
+#define ROOTFS_FROM_OVERLAY 1u /* a directory below, a tmpfs above */
+#define ROOTFS_FROM_BIND    2u /* the directory itself */
+
+struct rootfs_state {
+    uint32_t from;
+    struct rootfs_plan plan; /* FROM_HOST */
+    uint64_t scratch_size;   /* of the tmpfs that takes the root's changes; 0: the kernel's default */
+};
+
+/* prepare: volumes and tmpfs of the options become mounts of the box; the sizes given are taken off *budget. */
+struct kern_box;
+int rootfs_add_volumes(struct kern_box *box, struct kern_error *err);
+int rootfs_add_tmpfs(struct kern_box *box, uint64_t *budget, struct kern_error *err);
+
+/* enter: fills the directory that becomes the root. */
+int rootfs_build_host(const struct rootfs_state *state, int root, struct kern_error *err);
+
+#endif

@@ -1,0 +1,128 @@
+/* --volume, --mount and --tmpfs: from words to mounts of the box. Runs in prepare, on the host. Sources are opened here and
+ * stand for themselves from then on; kern's own state is kept out of every box. */
+#include "rootfs_options.h"
+#include "rootfs_state.h"
+
+#include "cleanup.h"
+#include "provide.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+static int is_name(const char *source)
+{
+    return strchr(source, '/') == NULL && strcmp(source, ".") != 0 && strcmp(source, "..") != 0;
+}
+
+static int canonical(int fd, char *ret_path, size_t size)
+{
+    char link[40];
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
+    ssize_t length = readlink(link, ret_path, size - 1);
+    if (length <= 0)
+        return -errno;
+    ret_path[length] = '\0';
+    return 0;
+}
+
+/* A directory that holds kern's state may be shared, its part that is kern's may not. */
+static int guard_own_state(kern_box *box, const struct rootfs_volume *volume, const char *path,
+                           struct kern_error *err)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const char *below = NULL;
+        if (kern_is_own_state(box, path, i, &below) != 0) {
+            return kern_refuse(err, 0, "cannot use volume \"%s\": kern keeps its own state there",
+                               volume->source);
+        }
+        if (below == NULL)
+            continue;
+        char cover[2 * PATH_MAX];
+        (void)snprintf(cover, sizeof(cover), "%s%s", volume->target, below); /* sized for it */
+        int failed = kern_add_tmpfs(box, cover, 4096, 0500, KERN_MOUNT_READ_ONLY, err);
+        if (failed != 0)
+            return failed;
+    }
+    return 0;
+}
+
+static int open_source(kern_box *box, const struct rootfs_volume *volume, int *ret_fd, struct kern_error *err)
+{
+    if (is_name(volume->source))
+        return kern_named_volume(box, volume->source, ret_fd, err);
+    int fd = open(volume->source, O_PATH | O_CLOEXEC);
+    if (fd >= 0) {
+        *ret_fd = fd;
+        return 0;
+    }
+    kern_refuse(err, errno, "cannot use volume \"%s\"", volume->source);
+    kern_hint(err, "mkdir -p '%s'", volume->source);
+    return -ENOENT;
+}
+
+static int add_volume(kern_box *box, const struct rootfs_volume *volume, struct kern_error *err)
+{
+    auto_fd fd = -1;
+    char path[PATH_MAX];
+    int failed = open_source(box, volume, &fd, err);
+    if (failed != 0)
+        return failed;
+    failed = canonical(fd, path, sizeof(path));
+    if (failed != 0)
+        return kern_refuse(err, -failed, "cannot find where volume \"%s\" leads", volume->source);
+    uint32_t flags = KERN_MOUNT_RECURSIVE | (volume->read_only != 0 ? KERN_MOUNT_READ_ONLY : 0);
+    failed = kern_add_bind(box, fd, volume->target, flags, err);
+    if (failed != 0 || is_name(volume->source))
+        return failed;
+    return guard_own_state(box, volume, path, err);
+}
+
+int rootfs_add_volumes(kern_box *box, struct kern_error *err)
+{
+    const kern_values *options = kern_options(box);
+    auto_free struct rootfs_volume *volume = malloc(sizeof(*volume));
+    if (volume == NULL)
+        return kern_fail(err, ENOMEM, "cannot read the volumes");
+    for (uint32_t i = 0; i < kern_get_count(options, "volume"); i++) {
+        int failed = rootfs_parse_volume(kern_get_item(options, "volume", i), volume, err);
+        if (failed == 0)
+            failed = add_volume(box, volume, err);
+        if (failed != 0)
+            return failed;
+    }
+    for (uint32_t i = 0; i < kern_get_count(options, "mount"); i++) {
+        int failed = rootfs_parse_mount(kern_get_item(options, "mount", i), volume, err);
+        if (failed == 0)
+            failed = add_volume(box, volume, err);
+        if (failed != 0)
+            return failed;
+    }
+    return 0;
+}
+
+int rootfs_add_tmpfs(kern_box *box, uint64_t *budget, struct kern_error *err)
+{
+    const kern_values *options = kern_options(box);
+    uint32_t count = kern_get_count(options, "tmpfs"), unsized = 1; /* the root's own scratch is one */
+    struct rootfs_tmpfs tmpfs;
+    for (uint32_t i = 0; i < count; i++) {
+        int failed = rootfs_parse_tmpfs(kern_get_item(options, "tmpfs", i), &tmpfs, err);
+        if (failed != 0)
+            return failed;
+        unsized += tmpfs.size == 0;
+        *budget -= tmpfs.size < *budget ? tmpfs.size : *budget;
+    }
+    /* Those without a size share what is left, so that full ones together end in ENOSPC and not in the OOM killer. */
+    uint64_t share = *budget / unsized > 1 << 20 ? *budget / unsized : 1 << 20;
+    for (uint32_t i = 0; i < count; i++) {
+        int failed = rootfs_parse_tmpfs(kern_get_item(options, "tmpfs", i), &tmpfs, err);
+        if (failed == 0)
+            failed = kern_add_tmpfs(box, tmpfs.target, tmpfs.size != 0 ? tmpfs.size : share, 01777, 0, err);
+        if (failed != 0)
+            return failed;
+    }
+    *budget = share;
+    return 0;
+}

@@ -1,0 +1,317 @@
+/* The system call filter: chosen and merged in prepare, installed in enter as the last thing before the command, its
+ * notifications answered in kern. A call that the design kills is turned into a notification, because SECCOMP_RET_KILL
+ * tells nobody which call it was: kern records call and program, then kills the caller itself. */
+#include "seccomp_filter.h"
+#include "seccomp_manifest.h"
+#include "seccomp_merge.h"
+#include "seccomp_names.h"
+
+#include "cleanup.h"
+#include "provide.h"
+#include "sys.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#define TAG_LISTENER 0x5ec0u
+
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5) /* since 5.19 */
+#endif
+
+struct seccomp_state {
+    const struct sock_filter *program;
+    size_t length;
+    struct sock_filter *owned; /* merged or compiled; program points here then */
+    uint32_t mode;
+    int listener;
+};
+
+/* ---- prepare ---- */
+
+static int choose_mode(kern_box *box, uint32_t *ret_mode, struct kern_error *err)
+{
+    const char *word = getenv("KERN_SECCOMP");
+    *ret_mode = SECCOMP_MODE_ALLOWLIST;
+    if (kern_untrusted(box) != 0 || word == NULL || word[0] == '\0')
+        return 0;
+    return seccomp_parse_mode(word, ret_mode, err);
+}
+
+static uint32_t action_of(const struct kern_rule *rule)
+{
+    switch (rule->action) {
+    case KERN_RULE_ALLOW:
+        return SECCOMP_RET_ALLOW;
+    case KERN_RULE_ERRNO:
+        return SECCOMP_RET_ERRNO | (rule->value & SECCOMP_RET_DATA);
+    default:
+        return SECCOMP_RET_USER_NOTIF;
+    }
+}
+
+static struct seccomp_rule translate(const struct kern_rule *rule)
+{
+    struct seccomp_rule translated = {
+        .nr = rule->call, .arg_count = rule->arg_count, .action = action_of(rule)};
+    for (uint32_t i = 0; i < rule->arg_count; i++)
+        translated.arg[i] = (struct seccomp_condition){
+            .index = rule->arg[i].index,
+            .op = rule->arg[i].op == KERN_ARG_EQUAL ? SECCOMP_OP_MASKED_EQ : SECCOMP_OP_MASKED_NE,
+            .mask = rule->arg[i].mask,
+            .value = rule->arg[i].value};
+    return translated;
+}
+
+static int merge_rules(kern_box *box, struct seccomp_state *state, struct kern_error *err)
+{
+    uint64_t count = 0;
+    const struct kern_rule *rules = kern_rules(box, &count);
+    if (count == 0)
+        return 0;
+    if (count > SECCOMP_RULES_MAX)
+        return kern_fail(err, E2BIG, "cannot merge %llu filter rules", (unsigned long long)count);
+    struct seccomp_rule translated[SECCOMP_RULES_MAX];
+    for (uint64_t i = 0; i < count; i++)
+        translated[i] = translate(&rules[i]);
+    auto_free struct sock_filter *merged = calloc(BPF_MAXINSNS, sizeof(*merged));
+    if (merged == NULL)
+        return kern_fail(err, ENOMEM, "cannot merge the filter rules");
+    size_t length = 0;
+    int failed = seccomp_merge_rules(state->program, state->length, translated, (size_t)count, merged,
+                                     BPF_MAXINSNS, &length, err);
+    if (failed != 0)
+        return failed;
+    free(state->owned);
+    state->owned = steal_ptr(merged);
+    state->program = state->owned;
+    state->length = length;
+    return 0;
+}
+
+static char *read_profile(const char *path, size_t *ret_length, struct kern_error *err)
+{
+    auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        kern_refuse(err, errno, "cannot open seccomp profile \"%s\"", path);
+        return NULL;
+    }
+    if (!S_ISREG(st.st_mode) || st.st_size > 1 << 20) {
+        kern_refuse(err, 0, "cannot use seccomp profile \"%s\": not a regular file of at most 1 MiB", path);
+        return NULL;
+    }
+    char *text = calloc(1, (size_t)st.st_size + 1);
+    ssize_t length = text != NULL ? read(fd, text, (size_t)st.st_size) : -1;
+    if (length < 0) {
+        kern_refuse(err, errno, "cannot read seccomp profile \"%s\"", path);
+        free(text);
+        return NULL;
+    }
+    *ret_length = (size_t)length;
+    return text;
+}
+
+typedef int (*compile_fn)(const char *text, size_t len, const char *file, uint64_t caps,
+                          struct sock_filter **ret_prog, size_t *ret_len, uint32_t *ret_skipped,
+                          struct kern_error *err);
+
+static int compile_profile(kern_box *box, struct seccomp_state *state, const char *path,
+                           struct kern_error *err)
+{
+    size_t length = 0;
+    auto_free char *text = read_profile(path, &length, err);
+    if (text == NULL)
+        return -EINVAL;
+    /* libseccomp and a JSON reader cost a millisecond to load: only here, and through the core's own checks. */
+    compile_fn compile = (compile_fn)kern_companion(box, "seccomp_json", "seccomp_json_compile", err);
+    if (compile == NULL)
+        return -ENOENT;
+    uint32_t skipped = 0;
+    int failed = compile(text, length, path, 0, &state->owned, &state->length, &skipped, err);
+    if (failed != 0)
+        return failed;
+    state->program = state->owned;
+    if (skipped > 0)
+        kern_note(box, "seccomp profile %s names %u calls that this machine does not know", path, skipped);
+    return 0;
+}
+
+static void on_listener(kern_box *box, void *block, uint32_t tag, int32_t fd);
+
+static int prepare(kern_box *box, void *block, struct kern_error *err)
+{
+    struct seccomp_state *state = block;
+    state->listener = -1;
+    const char *profile = kern_get_string(kern_options(box), "seccomp");
+    if (profile != NULL && kern_untrusted(box) != 0)
+        return kern_refuse(
+            err, 0,
+            "cannot use --seccomp with --security-profile untrusted: its filter is part of the profile");
+    int failed =
+        profile != NULL ? compile_profile(box, state, profile, err) : choose_mode(box, &state->mode, err);
+    if (failed == 0 && profile == NULL)
+        state->program = seccomp_program(state->mode, kern_privileged(box), 1, &state->length);
+    if (failed == 0)
+        failed = merge_rules(box, state, err);
+    return failed != 0 ? failed : kern_receive_fd(box, TAG_LISTENER, on_listener, err);
+}
+
+/* ---- enter ---- */
+
+static int install(const struct seccomp_state *state, unsigned long flags)
+{
+    struct sock_fprog program = {.len = (unsigned short)state->length,
+                                 .filter = (struct sock_filter *)(uintptr_t)state->program};
+    return (int)sys_call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, (long)flags, SYS_P(&program), 0, 0, 0);
+}
+
+/* Needs no_new_privs, set by the plugin of the stage before; the filter must let sendmsg and execve pass. */
+static int enter(kern_box *box, void *block, struct kern_error *err)
+{
+    const struct seccomp_state *state = block;
+    int listener = install(state, SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
+    if (listener ==
+        -EINVAL) /* before 5.19: an interrupted caller may see its call twice, still never let through */
+        listener = install(state, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+    if (listener < 0)
+        return kern_fail(err, -listener, "cannot install the system call filter");
+    return kern_send_fd(box, TAG_LISTENER, listener, err);
+}
+
+/* ---- Notifications, in kern ---- */
+
+static void read_program_name(uint32_t pid, char *ret_name, size_t size)
+{
+    char path[48];
+    (void)snprintf(path, sizeof(path), "/proc/%u/comm", pid); /* fits: a number is short */
+    (void)snprintf(ret_name, size, "?");
+    auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, ret_name, size - 1);
+    if (length <= 0)
+        return;
+    ret_name[length] = '\0';
+    ret_name[strcspn(ret_name, "\n")] = '\0';
+}
+
+/* Threads have no pidfd before 6.9: the thread group's does as well, all of it dies. */
+static int thread_group(uint32_t tid)
+{
+    char path[48], text[512];
+    (void)snprintf(path, sizeof(path), "/proc/%u/status", tid); /* fits: a number is short */
+    auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (length <= 0)
+        return -1;
+    text[length] = '\0';
+    const char *at = strstr(text, "\nTgid:");
+    int group = -1;
+    return at != NULL && sscanf(at, "\nTgid: %d", &group) == 1 ? group : -1;
+}
+
+static int is_still_there(int listener, uint64_t id)
+{
+    return ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+/* SIGSYS where it counts as a death by the filter; a PID 1 without a handler shrugs it off, so SIGKILL follows. While the
+ * notification is valid the caller cannot have been replaced. */
+static void kill_caller(int listener, const struct seccomp_notif *notification)
+{
+    int group = thread_group(notification->pid);
+    auto_fd pidfd = group > 0 ? (int)sys_call(SYS_pidfd_open, group, 0, 0, 0, 0, 0) : -1;
+    if (pidfd < 0 || !is_still_there(listener, notification->id))
+        return;
+    (void)sys_call(SYS_pidfd_send_signal, pidfd, SIGKILL, 0, 0, 0, 0); /* gone already is as good */
+}
+
+static void respond(int listener, const struct seccomp_notif *notification, int error, int64_t value,
+                    uint32_t flags)
+{
+    struct seccomp_notif_resp response = {
+        .id = notification->id, .error = -error, .val = error == 0 ? value : 0, .flags = flags};
+    (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response); /* ENOENT: the caller is gone */
+}
+
+static void block_call(kern_box *box, int listener, const struct seccomp_notif *notification)
+{
+    char program[17];
+    const char *name = seccomp_call_name(notification->data.nr);
+    read_program_name(notification->pid, program, sizeof(program));
+    kern_report_call(box, name != NULL ? name : "unknown", program, (int32_t)notification->pid, 1);
+    kill_caller(listener, notification);
+    respond(listener, notification, EPERM, 0, 0);
+}
+
+static void audit_call(kern_box *box, int listener, const struct seccomp_notif *notification)
+{
+    char program[17], number[24];
+    const char *name = seccomp_call_name(notification->data.nr);
+    (void)snprintf(number, sizeof(number), "call %d", notification->data.nr); /* fits */
+    read_program_name(notification->pid, program, sizeof(program));
+    kern_report_call(box, name != NULL ? name : number, program, (int32_t)notification->pid, 0);
+    respond(listener, notification, 0, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
+}
+
+static void judge(kern_box *box, const struct seccomp_state *state, int listener,
+                  const struct seccomp_notif *notification)
+{
+    struct kern_call call = {.struct_size = sizeof(call),
+                             .call = notification->data.nr,
+                             .cookie = notification->id,
+                             .listener = listener,
+                             .pid = (int32_t)notification->pid};
+    for (int i = 0; i < 6; i++)
+        call.arg[i] = notification->data.args[i];
+    int32_t answer = kern_dispatch_call(box, &call);
+    if (answer == KERN_CALL_DONE)
+        respond(listener, notification, call.error, call.result, 0);
+    else if (answer == KERN_CALL_LATER)
+        return;
+    else if (seccomp_is_killing(notification->data.nr) || state->mode != SECCOMP_MODE_ALLOWLIST_AUDIT)
+        block_call(box, listener, notification);
+    else
+        audit_call(box, listener, notification);
+}
+
+static void on_notification(kern_box *box, void *block, int32_t fd, uint32_t events)
+{
+    const struct seccomp_state *state = block;
+    if ((events & EPOLLIN) == 0) { /* EPOLLHUP: nobody is left under this filter */
+        kern_unwatch(box, fd);
+        return;
+    }
+    struct seccomp_notif notification = {0};
+    if (ioctl(fd, SECCOMP_IOCTL_NOTIF_RECV, &notification) == 0)
+        judge(box, state, fd, &notification);
+}
+
+static void on_listener(kern_box *box, void *block, uint32_t tag, int32_t fd)
+{
+    struct seccomp_state *state = block;
+    struct kern_error failure = {0};
+    (void)tag; /* we asked for one only */
+    state->listener = fd;
+    /* Without a watch every notifying call would hang: closing the listener makes them fail with ENOSYS instead. */
+    if (kern_watch(box, fd, EPOLLIN, on_notification, &failure) != 0)
+        core_close_fd(&state->listener);
+}
+
+static void teardown(kern_box *box, void *block, const struct kern_outcome *outcome)
+{
+    struct seccomp_state *state = block;
+    (void)box, (void)outcome; /* nothing to tell */
+    core_close_fd(&state->listener);
+    free(state->owned);
+}
+
+KERN_PLUGIN(SECCOMP_MANIFEST, .state_size = sizeof(struct seccomp_state), .prepare = prepare, .enter = enter,
+            .teardown = teardown);
