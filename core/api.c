@@ -361,11 +361,6 @@ const struct kern_ids *kern_get_ids(const kern_box *box)
     return &box->ids;
 }
 
-void kern_share_network(kern_box *box)
-{
-    box->share_network = true;
-}
-
 void kern_root_is_private(kern_box *box)
 {
     box->root_private = true;
@@ -374,6 +369,13 @@ void kern_root_is_private(kern_box *box)
 void kern_child_root(kern_box *box, int32_t fd)
 {
     box->root_fd = fd;
+}
+
+int32_t kern_child_scratch(const kern_box *box, int32_t *ret_parent, const char **ret_name)
+{
+    *ret_parent = box->scratch_parent_fd;
+    *ret_name = strrchr(box->run_path, '/') + 1;
+    return box->scratch_fd;
 }
 
 void kern_child_proc(kern_box *box, int32_t fd)

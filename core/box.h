@@ -28,10 +28,16 @@ enum core_progress {
     CORE_EXECUTING, /* all is in place; the next thing is execve */
 };
 
+/* KERN_TIMING: when the child was done with something. The names are literals, valid on both sides of a fork. */
+struct core_moment {
+    const char *name;
+    int64_t at_ns;
+};
+
 /* One shared page. Everything in it may be read while the other side writes, so words that are waited for are
  * atomic, and the rest is read only after the process that writes it has ended. */
 struct core_shared {
-    _Atomic uint32_t maps_written; /* futex: kern has written the id maps of the outer user namespace */
+    _Atomic uint32_t go;           /* futex: all is prepared, and what maps kern writes are written */
     _Atomic uint32_t spaces_ready; /* futex: the outer init has made the net, ipc and uts namespaces */
     _Atomic uint32_t
         inner_wanted; /* futex: the first process waits for the maps of its inner user namespace */
@@ -45,8 +51,11 @@ struct core_shared {
     int32_t status;                 /* of the first process, as waitpid gives it */
     int64_t cpu_usec;               /* of it and all that it left behind */
     int32_t exec_errno;             /* why execve failed, or 0 */
-    int32_t inner_pidfd;     /* the first process, in the descriptor table kern and the outer init share */
-    struct kern_error error; /* the first cause, from whichever process met it */
+    int32_t outer_pidfd; /* the outer init, in the same table: the first process joins its namespaces */
+    int32_t inner_pidfd; /* the first process, in the descriptor table kern and the outer init share */
+    uint32_t moment_count;
+    struct core_moment moment[24]; /* written by the first process only */
+    struct kern_error error;       /* the first cause, from whichever process met it */
 };
 
 struct core_group_view {
@@ -120,6 +129,8 @@ struct core_list { /* growing array of owned strings, NULL-terminated */
     size_t count;
 };
 
+/* In the box's first process: notes the time, when KERN_TIMING asks for it. */
+void core_moment(kern_box *box, const char *name);
 int core_list_add(struct core_list *list, const char *text);
 void core_list_clear(struct core_list *list);
 void core_release_ids(kern_box *box);
@@ -155,6 +166,7 @@ struct kern_box {
     size_t mount_count;
     uint64_t extra_namespaces;
     bool share_network;
+    bool host_userns; /* no user namespace at all */
     struct kern_ids ids;
     int cgroup_fd;                        /* v2 group for CLONE_INTO_CGROUP, or -1 */
     struct core_group_view group_view[8]; /* what the box sees under /sys/fs/cgroup */
@@ -194,7 +206,8 @@ struct kern_box {
     int epoll_fd, channel_fd, child_channel_fd, outer_pidfd, signal_fd, control_fd;
     struct core_terminal terminal;
     struct winsize window;
-    int root_fd, proc_fd; /* child: the new root; a procfs without covers */
+    int root_fd, proc_fd;              /* child: the new root; a procfs without covers */
+    int scratch_fd, scratch_parent_fd; /* child: the run directory, to mount the root on */
     pid_t outer_pid;
     char *outer_stack, *inner_stack, *helper_stack; /* shared-memory clones only */
     size_t stack_size;

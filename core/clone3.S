@@ -18,6 +18,7 @@ core_clone3:
         ret
 1:      .cfi_undefined rip
         xorl    %ebp, %ebp              /* the outermost frame */
+        andq    $-16, %rsp              /* a copied stack stands in the middle of a call */
         movq    %r8, %rdi
         call    *%rdx
         movl    %eax, %edi

@@ -140,7 +140,8 @@ static int choose_command(kern_box *box, const struct core_args *args, struct ke
 /* untrusted is a name for several options; it only ever makes things tighter. */
 static int apply_security_profile(kern_box *box, struct kern_error *err)
 {
-    box->untrusted = kern_get_string(&box->options, "security-profile") != NULL;
+    const char *profile = kern_get_string(&box->options, "security-profile");
+    box->untrusted = profile != NULL;
     box->privileged = kern_get_int(&box->options, "privileged") != 0;
     if (!box->untrusted)
         return 0;
@@ -153,17 +154,29 @@ static int apply_security_profile(kern_box *box, struct kern_error *err)
                                         "--security-profile", err);
 }
 
+/* Before anything can be noted: kern.toml is read before the flags are. */
+static bool wants_quiet(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "-q") == 0 || strcmp(argv[i], "--quiet") == 0)
+            return true;
+    return false;
+}
+
 static void settle_switches(kern_box *box)
 {
     box->want_init = kern_get_int(&box->options, "init") != 0;
     box->strict = kern_get_int(&box->options, "require-limits") != 0;
     box->read_only = kern_get_int(&box->options, "read-only") != 0;
     core_log_set_quiet(kern_get_int(&box->options, "quiet") != 0);
+    if (box->untrusted)
+        core_log_profile(kern_get_string(&box->options, "security-profile"));
 }
 
 /* Everything up to the point where a run and a plan part. */
 static int read_spec(kern_box *box, int argc, char **argv, struct core_args *args, struct kern_error *err)
 {
+    core_log_set_quiet(wants_quiet(argc, argv));
     int failed = core_catalog_builtin(box->catalog, err);
     if (failed == 0)
         failed = core_config_load(core_args_peek(argc, argv, "--config"), box->catalog, &box->config,

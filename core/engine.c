@@ -185,13 +185,27 @@ static bool must_fork(const kern_box *box)
 #if defined(__SANITIZE_ADDRESS__)
     return true; /* its shadow of the stack knows one stack only */
 #endif
-    for (size_t i = 0; i < box->order_count; i++)
-        if (box->order[i]->table->enter != NULL && (box->order[i]->table->flags & KERN_PLUGIN_LEAN) == 0)
+    for (size_t i = 0; i < box->catalog->count; i++) {
+        const struct core_plugin *plugin = &box->catalog->plugin[i];
+        if (plugin->wanted && plugin->table->enter != NULL && (plugin->table->flags & KERN_PLUGIN_LEAN) == 0)
             return true;
-    return box->want_init || core_debug("fork") || (box->memory_cap > 0 && box->memory_cap < SHARING_LEAST);
+    }
+    uint64_t memory = (uint64_t)kern_get_int(&box->options, "memory");
+    return box->want_init || core_debug("fork") || memory < SHARING_LEAST;
 }
 
-static int build(kern_box *box, struct kern_error *err)
+/* An outer cap may turn out smaller than the one that was asked for. */
+static int fork_after_all(kern_box *box, struct kern_error *err)
+{
+    core_launch_undo(box);
+    core_close_fd(&box->channel_fd);
+    core_close_fd(&box->child_channel_fd);
+    *box->shared = (struct core_shared){.inner_pidfd = -1, .init_status = -1};
+    box->fork_style = true;
+    return open_channel(box, err);
+}
+
+static int claim(kern_box *box, struct kern_error *err)
 {
     int failed = core_registry_open(box, err);
     if (failed == 0)
@@ -201,7 +215,29 @@ static int build(kern_box *box, struct kern_error *err)
         failed = kern_fail(err, errno, "cannot find kern's own directories");
     if (failed == 0)
         failed = share_page(box, err);
+    if (failed == 0)
+        failed = core_supervise_prepare(box, err);
+    if (failed == 0)
+        failed = open_channel(box, err);
     mark(box, "claim");
+    return failed;
+}
+
+/* On memory that is shared, the outer init starts before anything is prepared; a copy has to wait until there is something to
+ * copy. So has --userns=host, because whether it is permitted is for the namespace plugin to say. */
+static int prepare_and_launch(kern_box *box, struct kern_error *err)
+{
+    const char *userns = kern_get_string(&box->options, "userns"),
+               *net = kern_get_string(&box->options, "net");
+    box->host_userns = userns != NULL && strcmp(userns, "host") == 0;
+    box->share_network = net != NULL && strcmp(net, "host") == 0;
+    box->fork_style = must_fork(box);
+    /* What kern raises for itself in prepare (a hard limit, a priority) must be inherited. */
+    bool raises = kern_get_source(&box->options, "nice") != KERN_FROM_DEFAULT ||
+                  kern_get_count(&box->options, "ulimit") > 0;
+    bool early = !box->fork_style && !box->host_userns && !raises;
+    int failed = early ? core_launch(box, err) : 0;
+    mark(box, "clone");
     if (failed == 0)
         failed = open_plugins(box, err);
     mark(box, "plugins");
@@ -211,20 +247,31 @@ static int build(kern_box *box, struct kern_error *err)
     if (failed == 0)
         failed = core_env_build(box, err);
     if (failed == 0)
-        failed = open_channel(box, err);
-    if (failed == 0)
         failed = core_workers_start(box, err);
+    bool small = box->memory_cap > 0 && box->memory_cap < SHARING_LEAST;
+    if (failed == 0 && small && !box->fork_style)
+        failed = fork_after_all(box, err);
+    if (failed == 0 && box->outer_pid == 0) {
+        atomic_store(&box->shared->go,
+                     box->ids.how == KERN_IDS_SELF || box->ids.how == KERN_IDS_NONE ? 1 : 0);
+        failed = core_launch(box, err);
+    }
+    return failed;
+}
+
+static int build(kern_box *box, struct kern_error *err)
+{
+    int failed = claim(box, err);
     if (failed == 0)
-        failed = core_supervise_prepare(box, err);
+        failed = prepare_and_launch(box, err);
     if (failed != 0)
         return failed;
-    box->fork_style = must_fork(box);
     int64_t timeout = kern_get_int(&box->options, "timeout");
     box->start_ns = core_now_ns();
     box->deadline_ms = timeout > 0 ? box->start_ns / 1000000 + timeout : 0;
     core_report_alive(box);
-    failed = core_launch(box, err);
-    mark(box, "clone");
+    failed = core_launch_go(box, err);
+    mark(box, "go");
     return failed;
 }
 
@@ -283,17 +330,6 @@ static void teardown_all(kern_box *box, const struct core_outcome *outcome)
     box->current = NULL;
 }
 
-/* A clone that succeeded and a map that did not: the outer init waits for a word that will not come. */
-static void end_half_built(kern_box *box)
-{
-    if (box->outer_pid == 0)
-        return;
-    (void)sys_call(SYS_pidfd_send_signal, box->outer_pidfd, SIGKILL, 0, 0, 0,
-                   0); /* gone already is as good */
-    (void)waitpid(box->outer_pid, NULL, __WALL);
-    box->outer_pid = 0;
-}
-
 /* Which hook was at work when the box's first process died without a word. */
 static void blame_hook(const kern_box *box, struct kern_error *err)
 {
@@ -307,6 +343,24 @@ static void blame_hook(const kern_box *box, struct kern_error *err)
         core_error_context(err, box->order[atomic_load(&shared->enter_index)]->name, "enter");
 }
 
+static void print_timing(const kern_box *box)
+{
+    core_log_note("timing in ms: %s", box->timing_text);
+    if (box->shared == NULL)
+        return;
+    char text[400] = "";
+    int64_t before = box->start_ns;
+    for (uint32_t i = 0; i < box->shared->moment_count; i++) {
+        const struct core_moment *moment = &box->shared->moment[i];
+        size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof(text) - used, "%s%s %.3f", used > 0 ? ", " : "", moment->name,
+                       (double)(moment->at_ns - before) / 1e6); /* a full line loses its last phases */
+        before = moment->at_ns;
+    }
+    core_log_note("timing in the box: %s, exec seen after %.3f, ended after %.3f", text,
+                  (double)(box->exec_ns - before) / 1e6, (double)(box->end_ns - box->exec_ns) / 1e6);
+}
+
 void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct kern_error *err)
 {
     box->timing = getenv("KERN_TIMING") != NULL && getenv("KERN_TIMING")[0] != '\0';
@@ -315,7 +369,7 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
     if (failed == 0)
         failed = build(box, err);
     if (failed != 0) {
-        end_half_built(box);
+        core_launch_undo(box);
     } else {
         core_supervise(box);
         mark(box, "run");
@@ -335,7 +389,9 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
     core_control_close(box);
     core_release_ids(box);
     core_registry_release(box);
+    if (!box->settled && box->run_fd >= 0)
+        core_registry_sweep(box->run_fd); /* a longer run has done so meanwhile */
     mark(box, "teardown");
     if (box->timing)
-        core_log_note("timing in ms: %s", box->timing_text);
+        print_timing(box);
 }

@@ -17,6 +17,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define EXIT_BUILD 125
 
@@ -47,6 +48,17 @@ static void progress(kern_box *box, enum core_progress step)
     atomic_store(&box->shared->progress, step);
 }
 
+void core_moment(kern_box *box, const char *name)
+{
+    struct core_shared *shared = box->shared;
+    if (!box->timing || shared->moment_count == sizeof(shared->moment) / sizeof(shared->moment[0]))
+        return;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with a valid clock and pointer */
+    shared->moment[shared->moment_count++] =
+        (struct core_moment){.name = name, .at_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec};
+}
+
 /* Runs the hooks of the stages first..last, in order; *at is where the last call stopped. */
 static int enter_stages(kern_box *box, size_t *at, uint32_t last, struct kern_error *err)
 {
@@ -59,6 +71,7 @@ static int enter_stages(kern_box *box, size_t *at, uint32_t last, struct kern_er
         box->current = plugin;
         int failed = plugin->table->enter(box, plugin->state, err);
         progress(box, CORE_PIVOTING);
+        core_moment(box, plugin->name);
         if (failed != 0) {
             kern_fail(err, -failed, "the hook failed without saying why");
             core_error_context(err, plugin->name, "enter");
@@ -88,7 +101,7 @@ static int join_spaces(kern_box *box, struct kern_error *err)
     uint64_t flags = CLONE_NEWIPC | CLONE_NEWUTS;
     if (!box->share_network)
         flags |= CLONE_NEWNET;
-    int failed = sys_setns(box->outer_pidfd, flags);
+    int failed = sys_setns(box->shared->outer_pidfd, flags);
     return failed == 0
                ? 0
                : kern_fail(err, -failed, "cannot join the network, ipc and uts namespaces of the box");
@@ -190,12 +203,26 @@ static int seal_root(kern_box *box, struct kern_error *err)
     return failed == 0 ? 0 : kern_fail(err, -failed, "cannot make the root read-only");
 }
 
+/* As the caller: root of the box's own id range may not look into the run directory. */
+static int open_scratch(kern_box *box, struct kern_error *err)
+{
+    int fd = sys_open(AT_FDCWD, box->run_path, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+    int parent = fd < 0 ? fd : sys_open(fd, "..", O_PATH | O_DIRECTORY, 0);
+    if (parent < 0)
+        return kern_fail(err, -parent, "cannot open the run directory \"%s\"", box->run_path);
+    box->scratch_fd = fd; /* both are closed at exec, like everything in this process */
+    box->scratch_parent_fd = parent;
+    return 0;
+}
+
 static int build(kern_box *box, struct kern_error *err)
 {
     size_t at = 0;
     auto_fd workdir = -1;
     const char *path = kern_get_string(&box->options, "workdir");
-    int failed = core_become_root(box, err);
+    int failed = open_scratch(box, err);
+    if (failed == 0)
+        failed = core_become_root(box, err);
     if (failed == 0)
         failed = build_root(box, &at, err);
     if (failed == 0 && path != NULL)
@@ -204,14 +231,17 @@ static int build(kern_box *box, struct kern_error *err)
         failed = seal_root(box, err);
     if (failed == 0)
         failed = core_pivot(box, err);
+    core_moment(box, "pivot");
     if (failed == 0)
         failed = join_spaces(box, err);
+    core_moment(box, "join");
     if (failed == 0)
         failed = enter_stages(box, &at, KERN_STAGE_NETWORK, err);
     if (failed == 0 && box->own_terminal)
         failed = core_child_terminal(box, err);
     if (failed == 0)
         failed = core_inner_userns(box, err);
+    core_moment(box, "userns");
     if (failed == 0 && path != NULL)
         failed = change_workdir(box, workdir, err);
     return failed != 0 ? failed : enter_stages(box, &at, UINT32_MAX, err);
@@ -221,6 +251,7 @@ int core_inner_main(void *arg)
 {
     kern_box *box = arg;
     struct kern_error *err = &box->shared->error;
+    core_moment(box, "cloned");
     forget_caller();
     if (build(box, err) != 0) {
         atomic_store(&box->shared->exec_failed, EXIT_BUILD);

@@ -10,11 +10,14 @@
 #include "sys.h"
 
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
 
 #define STACK_SIZE ((size_t)64 * 1024)
 #define GUARD_SIZE ((size_t)4096)
@@ -72,24 +75,36 @@ static int write_maps(const kern_box *box, struct kern_error *err)
     return failed != 0 ? failed : write_file(box->outer_pid, "gid_map", box->ids.gid_map, err);
 }
 
+/* /dev/stdout in the box opens the pipe behind it anew, which its owner decides: kern's root is nobody there. Only pipes that
+ * have no name are given away; a terminal or a file keeps its owner. */
+static void give_pipes(const kern_box *box)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        struct statfs fs;
+        if (fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC)
+            (void)!fchown(fd, box->ids.base, box->ids.gid_base); /* the stream itself works as it is */
+    }
+}
+
 /* Host ids differ from box ids where kern is real root: binds are copied, given the box's ids, and handed over as detached
  * mounts, because the box itself may not do that to file systems it does not own. */
 static int idmap_sources(kern_box *box, struct kern_error *err)
 {
     if (box->ids.shifted == 0)
         return 0;
+    give_pipes(box);
     return core_idmap_mounts(box, err);
 }
 
 static int clone_outer(kern_box *box, struct kern_error *err)
 {
     uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD | CLONE_FILES;
-    if (box->ids.how != KERN_IDS_NONE)
+    if (!box->host_userns)
         flags |= CLONE_NEWUSER;
     if (!box->fork_style)
         flags |= CLONE_VM;
     struct clone_args args = {
-        .flags = flags, .exit_signal = SIGCHLD, .pidfd = (uint64_t)(uintptr_t)&box->outer_pidfd};
+        .flags = flags, .exit_signal = SIGCHLD, .pidfd = (uint64_t)(uintptr_t)&box->shared->outer_pidfd};
     if (!box->fork_style) {
         args.stack = (uint64_t)(uintptr_t)box->outer_stack;
         args.stack_size = box->stack_size;
@@ -101,20 +116,35 @@ static int clone_outer(kern_box *box, struct kern_error *err)
         return (int)pid;
     }
     box->outer_pid = (pid_t)pid;
+    box->outer_pidfd = box->shared->outer_pidfd;
     return 0;
 }
 
 int core_launch(kern_box *box, struct kern_error *err)
 {
     int failed = box->fork_style ? 0 : map_stacks(box, err);
-    if (failed == 0)
-        failed = clone_outer(box, err);
-    if (failed != 0 || (box->ids.how != KERN_IDS_PARENT && box->ids.how != KERN_IDS_HELPER))
-        return failed;
-    failed = write_maps(box, err);
+    return failed != 0 ? failed : clone_outer(box, err);
+}
+
+int core_launch_go(kern_box *box, struct kern_error *err)
+{
+    int failed = 0;
+    if (box->ids.how == KERN_IDS_PARENT || box->ids.how == KERN_IDS_HELPER)
+        failed = write_maps(box, err);
     if (failed == 0)
         failed = idmap_sources(box, err);
     if (failed == 0)
-        core_signal_word(&box->shared->maps_written, 1);
+        core_signal_word(&box->shared->go, 1);
     return failed;
+}
+
+void core_launch_undo(kern_box *box)
+{
+    if (box->outer_pid == 0)
+        return;
+    (void)sys_call(SYS_pidfd_send_signal, box->outer_pidfd, SIGKILL, 0, 0, 0,
+                   0); /* gone already is as good */
+    (void)sys_call(SYS_wait4, box->outer_pid, 0, __WALL, 0, 0, 0);
+    box->outer_pid = 0;
+    core_close_fd(&box->outer_pidfd);
 }

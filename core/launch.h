@@ -4,9 +4,14 @@
 
 #include "box.h"
 
-/* Clones the outer init and writes the id maps it cannot write itself. On success box->outer_pid and box->outer_pidfd
- * are set and the box is being built; how that went is in box->shared. Host side. */
+/* Clones the outer init, which makes the slow namespaces and then waits for core_launch_go(). Where memory is shared this
+ * comes before the plugins are even opened: the kernel works on another CPU meanwhile. Host side. */
 int core_launch(kern_box *box, struct kern_error *err);
+/* All is prepared: writes the id maps that the outer init cannot write itself, and lets it start the box. How that went is in
+ * box->shared. Host side. */
+int core_launch_go(kern_box *box, struct kern_error *err);
+/* Ends an outer init, at whatever it is. Harmless when there is none. Host side. */
+void core_launch_undo(kern_box *box);
 
 /* Asks newuidmap and newgidmap, side by side, to write the maps of `pid`. Host side. */
 int core_map_with_helpers(const struct kern_ids *ids, pid_t pid, struct kern_error *err);

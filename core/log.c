@@ -53,6 +53,14 @@ static void print_line(const char *prefix, const char *text)
     (void)written; /* there is nowhere left to complain */
 }
 
+void core_log_profile(const char *name)
+{
+    if (!is_quiet())
+        print_line("kern: security-profile=", name);
+}
+
+static void vprint(const char *prefix, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 static void vprint(const char *prefix, const char *format, va_list args)
 {
     char text[1200];

@@ -14,6 +14,8 @@ void core_log_set_quiet(bool quiet);
 void core_log_error(const struct kern_error *err);
 void core_log_note(const char *format, ...) KERN_PRINTF(1, 2);
 void core_log_warning(const char *format, ...) KERN_PRINTF(1, 2);
+/* The one benign line that clients know by a prefix of its own. */
+void core_log_profile(const char *name);
 /* A line after "kern: " that is neither benign nor carries a hint: "cannot start 'X' in box: ...". */
 void core_log_failure(const char *format, ...) KERN_PRINTF(1, 2);
 

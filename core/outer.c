@@ -58,8 +58,6 @@ static void take_ids(kern_box *box)
                          "deny"); /* the kernel wants it before an unprivileged gid_map */
         write_or_give_up(box, "self/uid_map", ids->uid_map);
         write_or_give_up(box, "self/gid_map", ids->gid_map);
-    } else if (ids->how != KERN_IDS_NONE) {
-        core_await_word(&box->shared->maps_written);
     }
 }
 
@@ -100,24 +98,33 @@ static void write_sysctl(const kern_box *box, const char *path, const char *text
     int fd = sys_open(box->host_proc_fd, path, O_WRONLY, 0);
     if (fd < 0)
         return;
-    (void)sys_write(fd, text, strlen(text)); /* a comfort: see make_spaces() */
+    (void)sys_write(fd, text, strlen(text)); /* a comfort: see open_loopback() */
     (void)sys_close(fd);
 }
 
-/* A network namespace is the slowest of all to make, half a millisecond: so it is made here while the first process builds
- * the root on another CPU, and joined later. Root in the box does not own it, so what root in a box expects of its own
- * loopback is opened instead: low ports, and ping. */
-static int make_spaces(const kern_box *box)
+/* A network namespace is the slowest of all to make, half a millisecond: so it is made here, while kern still prepares or
+ * the first process builds the root on another CPU, and joined later. */
+static void make_spaces(kern_box *box)
 {
     uint64_t flags = CLONE_NEWIPC | CLONE_NEWUTS;
     if (!box->share_network)
         flags |= CLONE_NEWNET;
     int failed = sys_unshare(flags);
-    if (failed == 0 && !box->share_network) {
-        write_sysctl(box, "sys/net/ipv4/ip_unprivileged_port_start", "0");
-        write_sysctl(box, "sys/net/ipv4/ping_group_range", box->ids.count > 65535 ? "0 65535" : "0 0");
+    if (failed != 0) {
+        kern_fail(&box->shared->error, -failed, "cannot make the network, ipc and uts namespaces of the box");
+        give_up(box); /* ends the first process too: it is in this pid namespace */
     }
-    return failed;
+    core_signal_word(&box->shared->spaces_ready, 1);
+}
+
+/* Root in the box does not own its network namespace, so what root expects of its own loopback is opened instead: low ports,
+ * and ping. */
+static void open_loopback(const kern_box *box)
+{
+    if (box->share_network)
+        return;
+    write_sysctl(box, "sys/net/ipv4/ip_unprivileged_port_start", "0");
+    write_sysctl(box, "sys/net/ipv4/ping_group_range", box->ids.count > 65535 ? "0 65535" : "0 0");
 }
 
 static void wait_for_inner(kern_box *box, pid_t inner)
@@ -144,21 +151,22 @@ int core_outer_main(void *arg)
     (void)sys_call(SYS_setsid, 0, 0, 0, 0, 0,
                    0); /* the terminal's signals are for kern, which forwards them */
     die_with_kern(box);
+    bool early = atomic_load(&box->shared->go) == 0;
+    if (early)
+        make_spaces(box);
+    core_await_word(&box->shared->go);
     take_ids(box);
     pid_t inner = start_inner(box);
     /* Only the first process may hold this end from now on: its closing tells kern that the command runs. */
     (void)sys_close(box->child_channel_fd);
+    if (!early)
+        make_spaces(box);
+    open_loopback(box);
     /* Not earlier: to start a process in the box's control group takes the caller's own ids. */
     if (core_become_root(box, &box->shared->error) != 0)
         give_up(box);
     if (box->ids.become != 0)
         die_with_kern(box);
-    int failed = make_spaces(box);
-    if (failed != 0) {
-        kern_fail(&box->shared->error, -failed, "cannot make the network, ipc and uts namespaces of the box");
-        give_up(box); /* ends the first process too: it is in this pid namespace */
-    }
-    core_signal_word(&box->shared->spaces_ready, 1);
     wait_for_inner(box, inner);
     return 0;
 }

@@ -36,7 +36,6 @@ const struct kern_ids *kern_get_ids(const kern_box *box);
 /* prepare, real root: host ids that no living box shares: root's subordinate range where it has one, else a block of 65536
  * that stays locked as long as the box lives. */
 int kern_claim_ids(kern_box *box, uint32_t *ret_start, uint32_t *ret_count, struct kern_error *err);
-void kern_share_network(kern_box *box);
 
 /* ---- rootfs: enter hands the root to the core, which attaches mounts below it and pivots ---- */
 
@@ -50,6 +49,9 @@ int32_t kern_child_reopen(const kern_box *box, struct kern_error *err);
 void kern_root_is_private(kern_box *box);
 /* enter: `fd` is the mounted new root. The core keeps it; it closes at exec. */
 void kern_child_root(kern_box *box, int32_t fd);
+/* enter: a directory that hides nothing when it is mounted over: kern's run directory, opened in the box's mount namespace
+ * while the host's ids still allowed it. What is mounted there is reached as *ret_name in *ret_parent. */
+int32_t kern_child_scratch(const kern_box *box, int32_t *ret_parent, const char **ret_name);
 /* enter: a procfs of the box without the read-only covers, for --sysctl. */
 void kern_child_proc(kern_box *box, int32_t fd);
 int32_t kern_child_get_proc(const kern_box *box);

@@ -123,11 +123,12 @@ void core_report_started(kern_box *box, const struct core_outcome *outcome)
 static void write_usage(const kern_box *box, struct core_json *json)
 {
     core_json_open(json, "usage", '{');
-    int64_t from = box->exec_ns != 0 ? box->exec_ns : box->start_ns;
-    core_json_double(json, "wall_ms", (double)(box->end_ns - from) / 1e6);
-    int64_t cpu = box->usage.cpu_us >= 0             ? box->usage.cpu_us
-                  : atomic_load(&box->shared->ended) ? box->shared->cpu_usec
-                                                     : -1;
+    if (box->exec_ns != 0)
+        core_json_double(json, "wall_ms", (double)(box->end_ns - box->exec_ns) / 1e6);
+    else
+        core_json_null(json, "wall_ms");
+    bool ended = box->shared != NULL && atomic_load(&box->shared->ended) != 0;
+    int64_t cpu = box->usage.cpu_us >= 0 ? box->usage.cpu_us : ended ? box->shared->cpu_usec : -1;
     if (cpu >= 0)
         core_json_double(json, "cpu_ms", (double)cpu / 1e3);
     else

@@ -225,8 +225,10 @@ static void deliver(kern_box *box, uint32_t tag, int fd)
     (void)sys_close(fd); /* nobody asked for it */
 }
 
-/* Returns false at the end of the channel: the command runs, or its process is gone. */
-static bool receive(kern_box *box)
+enum received { CHANNEL_MORE, CHANNEL_EMPTY, CHANNEL_ENDED };
+
+/* CHANNEL_ENDED: the command runs, or its process is gone. */
+static enum received receive(kern_box *box)
 {
     uint32_t tag = 0;
     union {
@@ -241,20 +243,22 @@ static bool receive(kern_box *box)
     long got =
         sys_call(SYS_recvmsg, box->channel_fd, SYS_P(&message), MSG_DONTWAIT | MSG_CMSG_CLOEXEC, 0, 0, 0);
     if (got == -EAGAIN || got == -EINTR)
-        return true;
+        return CHANNEL_EMPTY;
     const struct cmsghdr *header = got == (long)sizeof(tag) ? CMSG_FIRSTHDR(&message) : NULL;
     if (header != NULL && header->cmsg_type == SCM_RIGHTS) {
         int fd = -1;
         memcpy(&fd, CMSG_DATA(header), sizeof(int));
         deliver(box, tag, fd);
     }
-    return got > 0;
+    return got > 0 ? CHANNEL_MORE : CHANNEL_ENDED;
 }
 
-static void on_channel(kern_box *box)
+/* Returns false when there is nothing more to read. */
+static bool on_channel(kern_box *box)
 {
-    if (receive(box))
-        return;
+    enum received received = receive(box);
+    if (received != CHANNEL_ENDED)
+        return received == CHANNEL_MORE;
     (void)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_DEL, box->channel_fd, 0, 0, 0); /* it was added */
     core_close_fd(&box->channel_fd);
     if (atomic_load(&box->shared->exec_failed) == 0 &&
@@ -263,6 +267,7 @@ static void on_channel(kern_box *box)
         box->exec_ns = core_now_ns();
         core_close_fd(&box->alive_fd); /* contract: end of file at the workload's exec */
     }
+    return false;
 }
 
 /* ---- The loop ---- */
@@ -309,7 +314,7 @@ static bool dispatch(kern_box *box, const struct epoll_event *event)
     if (fd == box->outer_pidfd)
         return true;
     if (fd == box->channel_fd)
-        on_channel(box);
+        (void)on_channel(box); /* more of it wakes the loop again */
     else if (fd == box->signal_fd)
         on_signal(box);
     else if (box->terminal.master >= 0 && (fd == box->terminal.master || fd == STDIN_FILENO)) {
@@ -362,8 +367,8 @@ void core_supervise(kern_box *box)
         else if (count == 0 && !box->settled)
             settle(box);
     }
-    while (box->channel_fd >= 0)
-        on_channel(box); /* what was sent before the end, and whether the command was executed */
+    while (box->channel_fd >= 0 && on_channel(box))
+        continue; /* what was sent before the end, and whether the command was executed */
     (void)sys_call(SYS_wait4, box->outer_pid, 0, __WALL, 0, 0, 0);
     box->outer_pid = 0;
     core_terminal_stop(&box->terminal);

@@ -29,6 +29,7 @@ static const struct kern_option config_flags[] = {
 };
 
 static const struct kern_option plugin_flags[] = {
+    {.name = "json", .type = KERN_BOOL, .flags = KERN_OPT_FLAG, .help = "print JSON"},
     {.name = "config",
      .type = KERN_PATH,
      .flags = KERN_OPT_FLAG,
@@ -55,12 +56,14 @@ static const struct core_verb verb_table[] = {
     {.name = "doctor",
      .summary = "say what this machine can do for a box, and what mends the rest",
      .usage = "doctor [--json]",
-     .detail = "Each line is the result of trying the feature itself.",
+     .detail =
+         "Each line is the result of trying the feature itself: ok, warn where something less is to be had, "
+         "fail where no box can start. The exit code is 1 when something failed; warnings do not count.",
      .options = json_flag,
      .run = core_cmd_doctor},
     {.name = "plugin",
      .summary = "list the plugins, or describe one",
-     .usage = "plugin list [--config FILE]\nplugin info NAME [--config FILE]",
+     .usage = "plugin list [--json] [--config FILE]\nplugin info NAME [--json] [--config FILE]",
      .options = plugin_flags,
      .words = (const char *const[]){"list", "info", NULL},
      .run = core_cmd_plugin},

@@ -92,7 +92,9 @@ static int choose_subordinate(const struct namespace_caller *caller, struct name
                    uid_count); /* fits */
     (void)snprintf(ids->gid_map, sizeof(ids->gid_map), "0 %u 1 1 %u %u", caller->gid, gids.start,
                    gid_count); /* fits */
-    inner_identity(ids, uid_count + 1, gid_count + 1);
+    /* One line of a map must lie in one line of the parent's. */
+    (void)snprintf(ids->inner_uid_map, sizeof(ids->inner_uid_map), "0 0 1\n1 1 %u\n", uid_count); /* fits */
+    (void)snprintf(ids->inner_gid_map, sizeof(ids->inner_gid_map), "0 0 1\n1 1 %u\n", gid_count); /* fits */
     return 0;
 }
 

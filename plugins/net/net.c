@@ -22,7 +22,6 @@ static int net_prepare(kern_box *box, void *data, struct kern_error *err)
     if (mode == NULL || strcmp(mode, "host") != 0)
         return 0;
     state->share = 1;
-    kern_share_network(box);
     kern_note(box, "--net host: the box reaches this machine's own services on 127.0.0.1");
     return 0;
 }

@@ -102,24 +102,33 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
 
 /* ---- enter ---- */
 
-/* New roots are mounted over "/": the process goes on seeing what is below, nothing is hidden that is still needed, and no
- * directory of the host has to serve as a mount point. "/.." leads to the top. */
-static int open_top(int *ret_fd, struct kern_error *err)
+/* The root is put together on kern's own run directory, in this mount namespace only: nothing that is still needed is hidden
+ * by it. The descriptor means what is below the mount, so the top is reached through the parent. */
+static int open_top(const kern_box *box, int *ret_fd, struct kern_error *err)
 {
-    int fd = sys_open(AT_FDCWD, "/..", O_RDONLY | O_DIRECTORY, 0);
+    const char *name = NULL;
+    int parent = -1;
+    (void)kern_child_scratch(box, &parent, &name); /* the place itself is below the mount now */
+    int fd = sys_open(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     if (fd < 0)
         return kern_fail(err, -fd, "cannot open the new root");
     *ret_fd = fd;
     return 0;
 }
 
-static int mount_scratch(const struct rootfs_state *state, int *ret_fd, struct kern_error *err)
+static int mount_scratch(const kern_box *box, const struct rootfs_state *state, int *ret_fd,
+                         struct kern_error *err)
 {
-    char options[64];
+    char options[64], place[40];
+    const char *name = NULL;
+    int parent = -1;
     (void)snprintf(options, sizeof(options), "mode=755,size=%llu",
                    (unsigned long long)state->scratch_size); /* fits */
-    int failed = sys_mount("tmpfs", "/", "tmpfs", MS_NOSUID | MS_NODEV, options);
-    return failed == 0 ? open_top(ret_fd, err) : kern_fail(err, -failed, "cannot mount the scratch tmpfs");
+    (void)snprintf(place, sizeof(place), "/proc/self/fd/%d",
+                   kern_child_scratch(box, &parent, &name)); /* fits */
+    int failed = sys_mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, options);
+    return failed == 0 ? open_top(box, ret_fd, err)
+                       : kern_fail(err, -failed, "cannot mount the scratch tmpfs");
 }
 
 /* The lower directory under a name that an overlay accepts: a descriptor's, or where an idmapped copy was attached (the kernel
@@ -185,7 +194,7 @@ static int build_overlay(kern_box *box, const struct rootfs_state *state, int *r
                          struct kern_error *err)
 {
     auto_fd lower = -1, scratch = -1;
-    int failed = mount_scratch(state, &scratch, err);
+    int failed = mount_scratch(box, state, &scratch, err);
     if (failed == 0)
         failed = check_xattrs(scratch, err);
     if (failed == 0)
@@ -204,6 +213,8 @@ static int build_overlay(kern_box *box, const struct rootfs_state *state, int *r
 static int build_bind(kern_box *box, int *ret_root, struct kern_error *err)
 {
     auto_fd source = -1, copy = -1;
+    const char *name = NULL;
+    int parent = -1;
     int tree = kern_root_tree(box);
     if (tree < 0) {
         source = kern_child_reopen(box, err);
@@ -217,8 +228,9 @@ static int build_bind(kern_box *box, int *ret_root, struct kern_error *err)
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     int failed = sys_mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr));
     if (failed == 0)
-        failed = sys_move_mount(tree, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
-    return failed == 0 ? open_top(ret_root, err)
+        failed = sys_move_mount(tree, "", kern_child_scratch(box, &parent, &name), "",
+                                MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    return failed == 0 ? open_top(box, ret_root, err)
                        : kern_fail(err, -failed, "cannot attach the root directory");
 }
 
@@ -229,7 +241,7 @@ static int build_root(kern_box *box, const struct rootfs_state *state, int *ret_
     if (state->from == ROOTFS_FROM_BIND)
         return build_bind(box, ret_root, err);
     auto_fd root = -1;
-    int failed = mount_scratch(state, &root, err);
+    int failed = mount_scratch(box, state, &root, err);
     if (failed == 0)
         failed = rootfs_build_host(state, root, err);
     if (failed == 0)

@@ -34,21 +34,40 @@ static int has_dotdot(const char *path)
     return 0;
 }
 
-int rootfs_check_target(const char *target, const char *option, int is_tmpfs, struct kern_error *err)
+/* Without the parts that mean nothing: "//proc" and "/./proc" are /proc. */
+static void simplify(const char *path, char *ret_path, size_t size)
+{
+    size_t used = 0;
+    for (const char *part = path; *part != '\0';) {
+        part += strspn(part, "/");
+        size_t length = strcspn(part, "/");
+        if (length > 0 && !(length == 1 && part[0] == '.') && used + length + 1 < size) {
+            ret_path[used++] = '/';
+            memcpy(ret_path + used, part, length);
+            used += length;
+        }
+        part += length;
+    }
+    ret_path[used] = '\0';
+}
+
+int rootfs_check_target(const char *given, const char *option, int is_tmpfs, struct kern_error *err)
 {
     const char *why = NULL;
-    if (target[0] != '/')
+    char target[PATH_MAX];
+    simplify(given, target, sizeof(target));
+    if (given[0] != '/')
         why = "the path in the box must be absolute";
     else if (has_dotdot(target))
         why = "\"..\" is not allowed in the path in the box";
-    else if (strspn(target, "/") == strlen(target))
+    else if (target[0] == '\0')
         why = "that is the root of the box";
     else if (is_below(target, "/proc") || is_below(target, "/sys"))
         why = "/proc and /sys belong to the kernel";
     else if (is_below(target, "/dev") && (is_tmpfs || !is_below(target, "/dev/shm")))
         why = is_tmpfs ? "/dev is made by kern, and /dev/shm is a tmpfs already"
                        : "/dev is made by kern; only /dev/shm may be a volume";
-    return why == NULL ? 0 : kern_refuse(err, 0, "cannot use %s onto \"%s\": %s", option, target, why);
+    return why == NULL ? 0 : kern_refuse(err, 0, "cannot use %s onto \"%s\": %s", option, given, why);
 }
 
 int rootfs_parse_volume(const char *text, struct rootfs_volume *ret_volume, struct kern_error *err)

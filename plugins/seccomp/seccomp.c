@@ -43,7 +43,11 @@ static int choose_mode(kern_box *box, uint32_t *ret_mode, struct kern_error *err
     *ret_mode = SECCOMP_MODE_ALLOWLIST;
     if (kern_untrusted(box) != 0 || word == NULL || word[0] == '\0')
         return 0;
-    return seccomp_parse_mode(word, ret_mode, err);
+    struct kern_error ignored = {0};
+    if (seccomp_parse_mode(word, ret_mode, &ignored) == 0)
+        return 0;
+    return kern_refuse(err, 0, "cannot use KERN_SECCOMP=\"%s\": it is allowlist, denylist or allowlist-audit",
+                       word);
 }
 
 static uint32_t action_of(const struct kern_rule *rule)
@@ -202,19 +206,40 @@ static void read_program_name(uint32_t pid, char *ret_name, size_t size)
     ret_name[strcspn(ret_name, "\n")] = '\0';
 }
 
-/* Threads have no pidfd before 6.9: the thread group's does as well, all of it dies. */
-static int thread_group(uint32_t tid)
+/* What decides how a caller can be ended, from /proc/TID/status. */
+struct caller {
+    int group;        /* thread group: threads have no pidfd before 6.9, and all of it dies anyway */
+    int is_init;      /* PID 1 of the box */
+    uint64_t signals; /* caught, ignored or blocked */
+};
+
+static uint64_t mask_in(const char *text, const char *field)
 {
-    char path[48], text[512];
+    const char *at = strstr(text, field);
+    return at != NULL ? strtoull(at + strlen(field), NULL, 16) : 0;
+}
+
+static int look_at_caller(uint32_t tid, struct caller *ret_caller)
+{
+    char path[48], text[4096];
     (void)snprintf(path, sizeof(path), "/proc/%u/status", tid); /* fits: a number is short */
     auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     if (length <= 0)
-        return -1;
+        return -ESRCH;
     text[length] = '\0';
-    const char *at = strstr(text, "\nTgid:");
-    int group = -1;
-    return at != NULL && sscanf(at, "\nTgid: %d", &group) == 1 ? group : -1;
+    const char *group = strstr(text, "\nTgid:"), *inner = strstr(text, "\nNStgid:");
+    if (group == NULL || inner == NULL)
+        return -ESRCH;
+    size_t line = strcspn(inner + 1, "\n");
+    const char *last = inner + 1 + line;
+    while (last > inner && last[-1] != '\t')
+        last--;
+    *ret_caller = (struct caller){.group = atoi(group + sizeof("\nTgid:") - 1),
+                                  .is_init = atoi(last) == 1,
+                                  .signals = mask_in(text, "\nSigCgt:") | mask_in(text, "\nSigIgn:") |
+                                             mask_in(text, "\nSigBlk:")};
+    return 0;
 }
 
 static int is_still_there(int listener, uint64_t id)
@@ -222,15 +247,20 @@ static int is_still_there(int listener, uint64_t id)
     return ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
 
-/* SIGSYS where it counts as a death by the filter; a PID 1 without a handler shrugs it off, so SIGKILL follows. While the
- * notification is valid the caller cannot have been replaced. */
+/* SIGSYS, so that whoever waits for the caller sees what it died of; SIGKILL where that could be shrugged off. The signal is
+ * acted on when the call returns, which is why it is sent before the answer. While the notification is valid the caller
+ * cannot have been replaced. */
 static void kill_caller(int listener, const struct seccomp_notif *notification)
 {
-    int group = thread_group(notification->pid);
-    auto_fd pidfd = group > 0 ? (int)sys_call(SYS_pidfd_open, group, 0, 0, 0, 0, 0) : -1;
+    struct caller caller;
+    if (look_at_caller(notification->pid, &caller) != 0)
+        return;
+    auto_fd pidfd = (int)sys_call(SYS_pidfd_open, caller.group, 0, 0, 0, 0, 0);
     if (pidfd < 0 || !is_still_there(listener, notification->id))
         return;
-    (void)sys_call(SYS_pidfd_send_signal, pidfd, SIGKILL, 0, 0, 0, 0); /* gone already is as good */
+    uint64_t sigsys = UINT64_C(1) << (SIGSYS - 1);
+    int signal = caller.is_init || (caller.signals & sigsys) != 0 ? SIGKILL : SIGSYS;
+    (void)sys_call(SYS_pidfd_send_signal, pidfd, signal, 0, 0, 0, 0); /* gone already is as good */
 }
 
 static void respond(int listener, const struct seccomp_notif *notification, int error, int64_t value,

@@ -15,8 +15,8 @@
 /* `file` is for messages; `caps` is the mask of capabilities that the box will hold, for includes and excludes.
  * *ret_prog is the caller's to free. *ret_skipped counts the names that no known call has: they are passed over,
  * as Docker does, and deserve a note. */
-int seccomp_json_compile(const char *text, size_t len, const char *file, uint64_t caps,
-                         struct sock_filter **ret_prog, size_t *ret_len, uint32_t *ret_skipped,
-                         struct kern_error *err);
+KERN_EXPORT int seccomp_json_compile(const char *text, size_t len, const char *file, uint64_t caps,
+                                     struct sock_filter **ret_prog, size_t *ret_len, uint32_t *ret_skipped,
+                                     struct kern_error *err);
 
 #endif

@@ -1,0 +1,39 @@
+# What an installation holds besides kern and its plugins: header, pkg-config file, man pages, completions, documents.
+configure_file(${PROJECT_SOURCE_DIR}/cmake/kern.pc.in ${CMAKE_BINARY_DIR}/generated/kern.pc @ONLY)
+install(DIRECTORY core/include/kern DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${CMAKE_BINARY_DIR}/generated/kern.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES README.md CHANGELOG.md SECURITY.md LICENSE etc/kern.toml.example DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md" PATTERN "man" EXCLUDE)
+install(DIRECTORY plugins/example DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# Man pages and completions are what the built kern prints about itself, so a kern for another machine makes none.
+if(CMAKE_CROSSCOMPILING)
+  return()
+endif()
+
+# kern_printed(FILE TEMPLATE WORDS...): FILE is what `kern WORDS` prints; TEMPLATE is what it reads for that, or kern.
+set(printed_files)
+macro(kern_printed file template)
+  add_custom_command(OUTPUT ${file}
+    COMMAND $<TARGET_FILE:kern> ${ARGN} > ${file}.new
+    COMMAND ${CMAKE_COMMAND} -E rename ${file}.new ${file}
+    DEPENDS kern ${template} VERBATIM)
+  list(APPEND printed_files ${file})
+endmacro()
+
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/man ${CMAKE_BINARY_DIR}/completions)
+file(GLOB templates CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.in)
+foreach(template ${templates})
+  get_filename_component(page ${template} NAME_WLE)
+  string(REGEX REPLACE ".*\\." "" section ${page})
+  kern_printed(${CMAKE_BINARY_DIR}/man/${page} ${template} help --roff ${template})
+  install(FILES ${CMAKE_BINARY_DIR}/man/${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+endforeach()
+foreach(shell bash zsh fish)
+  kern_printed(${CMAKE_BINARY_DIR}/completions/kern.${shell} kern completion ${shell})
+endforeach()
+install(FILES ${CMAKE_BINARY_DIR}/completions/kern.bash RENAME kern
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${CMAKE_BINARY_DIR}/completions/kern.zsh RENAME _kern DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${CMAKE_BINARY_DIR}/completions/kern.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+add_custom_target(kern_printed ALL DEPENDS ${printed_files})

@@ -1,0 +1,228 @@
+"""Limits: memory, pids, CPU, nice and weights, read back and felt; OOM named from the kernel's counter; refusal where a cap
+cannot bind; and vcpu profiles."""
+
+import os
+
+import kerntest
+from kerntest import BoxCase, as_root, as_root_and_user, as_user
+
+
+class Limits(BoxCase):
+    def limits(self, *options, **keywords):
+        result = self.rooted("true", options=options, **keywords)
+        self.assertEqual(result.code, 0, result)
+        return result.report["limits"]
+
+
+@as_root_and_user
+class Words(Limits):
+    def test_sizes(self):
+        for text, size in (("64m", 64 << 20), ("64M", 64 << 20), ("65536k", 64 << 20), ("64mb", 64 << 20),
+                           ("1g", 1 << 30), ("0.5g", 1 << 29), ("67108864", 64 << 20)):
+            with self.subTest(text):
+                self.assertEqual(self.limits("-m", text)["memory"]["asked"], size)
+
+    def test_bad_sizes(self):
+        for text in ("0", "0m", "-1", "-1m", "x", "12q", "99999999999g", "18446744073709551616", "nan", "", "1e400", "m"):
+            with self.subTest(text):
+                self.refused(f"--memory={text}", parts=["--memory"])
+
+    def test_bad_numbers(self):
+        for option, texts in (("--pids-limit", ("1", "0", "-1", "x", "99999999999", "2.5")),
+                              ("--cpus", ("-1", "nan", "inf", "0", "x", "1e99")),
+                              ("--nice", ("-21", "20", "x")), ("--io-weight", ("0", "10001", "x")),
+                              ("--cpuset-cpus", ("x", "-1", "3-1", "99999", "0,,1", "")),
+                              ("--memory-swap-max", ("-1", "x"))):
+            for text in texts:
+                with self.subTest(f"{option}={text}"):
+                    self.refused(f"{option}={text}", parts=[option])
+
+    def test_nothing_remains_of_a_refusal(self):
+        self.refused("--pids-limit", "1", parts=["--pids-limit", "2"])
+        self.assertEqual(kerntest.group_leaks(), [])
+
+    def test_exclusive(self):
+        self.refused("--require-limits", "--allow-uncapped", parts=["require-limits", "allow-uncapped"])
+
+    def test_an_unknown_flag_names_the_nearest(self):
+        result = self.refused("--memroy", "1g", parts=["--memroy"])
+        self.assertIn("--memory", result.err)
+
+
+@as_root
+class Bind(Limits):
+    """As root every kind of control group binds, v1 or v2."""
+
+    def test_memory(self):
+        self.need_limits()
+        limit = self.limits("-m", "48m")["memory"]
+        self.assertEqual((limit["asked"], limit["enforced"]), (48 << 20, True))
+        self.assertIn(limit["by"], ("cgroup1", "cgroup2", "scope"))
+
+    def test_oom(self):
+        self.need_limits()
+        result = self.rooted("probe", "eat", "200", options=["-m", "48m"], started=True)
+        self.assertEqual((result.code, result.fault, result.report["signal"]), (137, "oom", 9), result)
+        self.assertEqual(result.report["fault"]["limit_bytes"], 48 << 20)
+        self.assertEqual(result.started, b"\1\1\1\x09")
+        peak = result.report["usage"]["peak_memory_bytes"]
+        self.assertTrue(32 << 20 < peak <= 48 << 20, peak)
+
+    def test_oom_of_a_child_ends_the_box(self):
+        """As memory.oom.group does on v2: half a box is of no use, and nobody guesses why it misbehaves."""
+        self.need_limits()
+        result = self.rooted("sh", "-c", "probe eat 200; exit 3", options=["-m", "48m"], started=True)
+        self.assertEqual((result.code, result.fault), (137, "oom"), result)
+        self.assertEqual(result.started[2], 1)
+
+    def test_oom_passed_on_as_137(self):
+        self.need_limits()
+        result = self.rooted("sh", "-c", "probe eat 200; exit 137", options=["-m", "48m"])
+        self.assertEqual((result.code, result.fault), (137, "oom"), result)
+
+    def test_137_alone_is_no_oom(self):
+        self.assertIsNone(self.rooted("sh", "-c", "exit 137", options=["-m", "48m"]).report["fault"])
+
+    def test_no_swap_by_default(self):
+        self.need_limits()
+        self.assertEqual(self.limits()["swap"]["asked"], 0)
+
+    def test_tiny_memory_fails_or_runs_but_does_not_hang(self):
+        for size in ("64k", "1m", "4m"):
+            with self.subTest(size):
+                result = self.rooted("true", options=["-m", size])
+                self.assertIn(result.code, (0, 1, 125, 137), result)
+
+    def test_fork_bomb(self):
+        self.need_limits()
+        out = self.output("probe", "forks", "300", options=["--pids-limit", "20"], rooted=True)
+        _, made, failed = out.split()
+        self.assertTrue(10 <= int(made) < 20, out)
+        self.assertEqual(failed, "11")  # EAGAIN
+
+    def test_a_fork_bomb_ends_with_its_box(self):
+        self.need_limits()
+        result = self.rooted("sh", "-c", "b() { b | b & b; }; b", options=["--pids-limit", "30", "--timeout", "1", "-q"],
+                             stderr=-3)
+        self.assertIn(result.code, (143, 0, 1, 2), result)
+        self.assertLessEqual(result.report["usage"]["peak_pids"], 30)
+
+    def test_cpus(self):
+        self.need_limits()
+        result = self.rooted("sh", "-c", "while :; do :; done", options=["--cpus", "0.2", "--timeout", "2"])
+        self.assertEqual(result.code, 143)
+        limit = result.report["limits"]["cpu"] if "cpu" in result.report["limits"] else result.report["limits"]["cpus"]
+        self.assertEqual((limit["asked"], limit["enforced"]), (0.2, True))
+        self.assertLess(result.report["usage"]["cpu_ms"], 1000)
+
+    def test_cpuset(self):
+        self.assertEqual(self.output("probe", "cpus", options=["--cpuset-cpus", "0"], rooted=True).split()[-2:],
+                         ["affinity", "0"])
+
+    def test_io_weight(self):
+        result = self.rooted("true", options=["--io-weight", "50"])
+        self.assertIn(result.code, (0, 1), result)
+        if result.code == 0:
+            self.assertEqual(result.report["limits"]["io"]["asked"], 50)
+
+    def test_require_limits(self):
+        self.need_limits()
+        self.assertEqual(self.rooted("true", options=["--require-limits"]).code, 0)
+        self.assertEqual(self.rooted("true", env={"KERN_REQUIRE_LIMITS": "1"}).code, 0)
+
+    def test_a_negative_nice(self):
+        self.assertEqual(self.output("probe", "nice", options=["--nice", "-3"], rooted=True), "-3\n")
+
+
+@as_user
+class MayNotBind(Limits):
+    """Without root a cap binds or kern says in one line that it does not."""
+
+    def setUp(self):
+        if self.limits_bind():
+            kerntest.skip("the caps of an unprivileged user bind here")
+
+    def test_it_is_said_once(self):
+        result = self.rooted("true", started=True)
+        lines = [line for line in result.err.splitlines() if "not enforced" in line]
+        self.assertEqual(len(lines), 1)
+        self.assertTrue(lines[0].startswith("kern: warning: "))
+        self.assertEqual(result.started[1], 2)
+        self.assertFalse(result.report["limits"]["memory"]["enforced"])
+
+    def test_require_limits_refuses(self):
+        self.refused("--require-limits", parts=["memory"])
+        self.refused(env={"KERN_REQUIRE_LIMITS": "1"}, parts=["memory"])
+
+    def test_allow_uncapped_is_silent(self):
+        self.assertEqual(self.rooted("true", options=["--allow-uncapped"]).err, "")
+        self.assertEqual(self.rooted("true", env={"KERN_ALLOW_UNCAPPED": "1"}).err, "")
+
+    def test_unknown_figures_are_null(self):
+        self.assertIsNone(self.rooted("true").report["usage"]["peak_memory_bytes"])
+
+
+@as_root_and_user
+class Nice(Limits):
+    def test_nice(self):
+        self.assertEqual(self.output("probe", "nice", options=["--nice", "7"], rooted=True), "7\n")
+
+
+@as_root_and_user
+class Vcpu(Limits):
+    def test_heavy_without_a_kern_toml(self):
+        result = self.rooted("probe", "nice", options=["vcpu:heavy"])
+        self.assertEqual((result.code, result.out), (0, "5\n"), result)
+        self.assertEqual(result.report["limits"]["memory"]["asked"], 1 << 30)
+
+    def test_a_token_stands_anywhere(self):
+        for words in (["vcpu:tiny", "a1", "-q"], ["a2", "-q", "vcpu:tiny"], ["-q", "vcpu:tiny", "a3"]):
+            with self.subTest(words):
+                result = self.kern("box", *words, "--", "true")
+                self.assertEqual((result.code, result.report["limits"]["memory"]["asked"]), (0, 64 << 20), result)
+
+    def test_a_flag_beats_a_profile_beats_box_beats_the_default(self):
+        env = self.own_config('[box]\nmemory = "96m"\nnice = 2\n\n[[vcpu]]\nname = "mine"\nmemory = "80m"\n')
+        self.assertEqual(self.limits()["memory"]["asked"], 512 << 20)
+        self.assertEqual(self.limits(env=env)["memory"]["asked"], 96 << 20)
+        self.assertEqual(self.limits("vcpu:mine", env=env)["memory"]["asked"], 80 << 20)
+        self.assertEqual(self.limits("vcpu:mine", "-m", "72m", env=env)["memory"]["asked"], 72 << 20)
+        self.assertEqual(self.limits("-m", "72m", "vcpu:mine", env=env)["memory"]["asked"], 72 << 20)
+        self.assertEqual(self.output("probe", "nice", options=["vcpu:mine"], rooted=True, env=env), "2\n")
+
+    def test_keys(self):
+        env = self.own_config('[[vcpu]]\nname = "all"\ncpus = 0.5\nmemory = "64m"\ncpuset = "0"\nnice = 3\n')
+        result = self.rooted("sh", "-c", "probe nice; probe cpus", options=["vcpu:all"], env=env)
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(result.out.split()[0], "3")
+        self.assertEqual(result.out.split()[-2:], ["affinity", "0"])
+
+    def test_extends(self):
+        env = self.own_config('[[vcpu]]\nname = "base"\nmemory = "64m"\nnice = 3\n'
+                              '[[vcpu]]\nname = "more"\nextends = "base"\nnice = 4\n')
+        result = self.rooted("probe", "nice", options=["vcpu:more"], env=env)
+        self.assertEqual((result.out, result.report["limits"]["memory"]["asked"]), ("4\n", 64 << 20), result)
+
+    def test_numa(self):
+        if not os.path.isdir("/sys/devices/system/node/node0"):
+            kerntest.skip("no NUMA nodes on this machine")
+        env = self.own_config('[[vcpu]]\nname = "node"\nnuma = 0\n')
+        self.assertEqual(self.rooted("true", options=["vcpu:node"], env=env).code, 0)
+
+    def test_unknown_profile(self):
+        env = self.own_config('[[vcpu]]\nname = "mine"\n')
+        result = self.refused("vcpu:nosuch", env=env, parts=["nosuch"])
+        for part in ("kern.toml", "mine", "hint: "):
+            self.assertIn(part, result.err)
+
+    def test_unknown_kind(self):
+        result = self.refused("nosuch:x", parts=["nosuch"], hint="vcpu")
+        self.assertIn("greeting", result.err)
+
+    def test_kinds_of_later_builds(self):
+        for token in ("vgpio:leds", "vdisk:scratch"):
+            self.refused(token, parts=["not available in this build"])
+
+
+if __name__ == "__main__":
+    kerntest.main()

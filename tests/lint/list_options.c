@@ -1,0 +1,27 @@
+/* Prints what stands in the option tables of kern and its plugins, for the check that each is documented and tested: one
+ * line each, PLUGIN NAME and the words flag, box, profile, pool, later. Test program. */
+#include "catalog.h"
+
+#include <stdio.h>
+
+static void print(const char *plugin, const struct kern_option *option)
+{
+    for (; option != NULL && option->name != NULL; option++)
+        printf("%s %s%s%s%s%s%s\n", plugin, option->name, option->flags & KERN_OPT_FLAG ? " flag" : "",
+               option->flags & KERN_OPT_BOX ? " box" : "", option->flags & KERN_OPT_PROFILE ? " profile" : "",
+               option->flags & KERN_OPT_POOL ? " pool" : "", option->flags & KERN_OPT_LATER ? " later" : "");
+}
+
+int main(void)
+{
+    struct core_catalog catalog = {0};
+    struct kern_error err = {0};
+    if (core_catalog_builtin(&catalog, &err) < 0) {
+        (void)fprintf(stderr, "%s\n", err.message); /* the exit code says it too */
+        return 1;
+    }
+    for (size_t i = 0; i < catalog.count; i++)
+        print(catalog.plugin[i].table->name, catalog.plugin[i].table->options);
+    core_catalog_clear(&catalog);
+    return 0;
+}
