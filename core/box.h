@@ -145,8 +145,10 @@ struct kern_box {
     struct core_catalog *catalog;
     struct core_config *config; /* NULL when none was needed */
     struct kern_values options; /* of all built-ins */
-    char **command;             /* NULL-terminated; never empty once resolved */
-    char *shell[2];             /* the command where none is given */
+    char *words;                /* kern's own command line, as the kernel shows it */
+    size_t words_size;
+    char **command; /* NULL-terminated; never empty once resolved */
+    char *shell[2]; /* the command where none is given */
     char shell_name[8];
     bool own_terminal; /* -t, or a shell on a terminal */
     bool want_init;

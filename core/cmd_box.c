@@ -235,14 +235,27 @@ static int run(kern_box *box)
     return outcome.exit_code;
 }
 
+static int plan(kern_box *box)
+{
+    struct kern_error err = {0};
+    core_engine_plan(box, core_plan_print, &err);
+    if (err.category == KERN_ERROR_NONE)
+        return core_log_close_stdout();
+    core_log_error(&err);
+    return err.category == KERN_ERROR_REFUSED ? EXIT_REFUSED : 125;
+}
+
 int core_cmd_box(int argc, char **argv)
 {
+    const char *last = argv[argc - 1];
     kern_box box;
     struct core_catalog catalog = {0};
     struct core_args args = {0};
     struct kern_error err = {0};
     core_box_init(&box);
     box.catalog = &catalog;
+    box.words = program_invocation_name;
+    box.words_size = (size_t)(last + strlen(last) + 1 - program_invocation_name);
     int code = EXIT_REFUSED;
     int failed = secure_descriptors(&err);
     if (failed == 0)
@@ -254,7 +267,7 @@ int core_cmd_box(int argc, char **argv)
     else if (kern_get_int(&box.options, "show-config") != 0)
         code = core_plan_show_config(&box);
     else if (kern_get_int(&box.options, "plan") != 0)
-        code = core_plan_print(&box);
+        code = plan(&box);
     else
         code = run(&box);
     core_box_clear(&box);

@@ -5,10 +5,15 @@
 #include "plugin.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+
+/* More than kern itself is given, so that its own word comes first. */
+#define SECONDS_MOST 30
 
 /* ---- Plugins ---- */
 
@@ -66,20 +71,28 @@ static int spawn_box(int complaints, pid_t *ret_pid)
     return -failed;
 }
 
-static void read_all(int fd, char *text, size_t size)
+/* Until everyone has closed the other end. False: that was not within the time. */
+static bool read_all(int fd, char *text, size_t size)
 {
+    int64_t last = now_us() + INT64_C(1000000) * SECONDS_MOST;
     char rest[512];
     size_t used = 0;
-    for (;;) {
+    bool ended = false;
+    text[0] = '\0';
+    while (!ended) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        int64_t left = (last - now_us()) / 1000;
+        if (left <= 0)
+            return false;
+        if (poll(&ready, 1, (int)left) <= 0)
+            continue;
         bool full = used + 1 >= size;
         ssize_t got = full ? read(fd, rest, sizeof(rest)) : read(fd, text + used, size - used - 1);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        used += full ? 0 : (size_t)got;
+        ended = got == 0 || (got < 0 && errno != EINTR);
+        used += full || got < 0 ? 0 : (size_t)got;
+        text[used] = '\0';
     }
-    text[used] = '\0';
+    return true;
 }
 
 /* Returns the exit code of kern box, or -errno; `text` is what it said. */
@@ -96,10 +109,14 @@ static int start_box(int64_t *ret_us, char *text, size_t size)
     if (failed < 0)
         return failed;
     core_close_fd(&to);
-    read_all(from, text, size);
+    bool ended = read_all(from, text, size);
+    if (!ended)
+        (void)kill(pid, SIGKILL); /* a child of ours, not yet waited for; the box dies with it */
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
     *ret_us = now_us() - start;
+    if (!ended)
+        return -ETIMEDOUT;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -130,7 +147,10 @@ static void report_box(struct core_doctor_check *check)
                         (double)second / 1000);
         return;
     }
-    if (code < 0)
+    if (code == -ETIMEDOUT)
+        core_doctor_say(check, CORE_DOCTOR_FAIL, "did not end within %d seconds, and was killed",
+                        SECONDS_MOST);
+    else if (code < 0)
         core_doctor_say(check, CORE_DOCTOR_FAIL, "cannot start kern itself: %s", strerror(-code));
     else if (find_line(text, "kern: ", line, sizeof(line)))
         core_doctor_say(check, CORE_DOCTOR_FAIL, "exit code %d: %s", code, line);

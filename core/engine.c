@@ -9,6 +9,7 @@
 #include "log.h"
 #include "mounts.h"
 #include "order.h"
+#include "plan.h"
 #include "plugin.h"
 #include "registry.h"
 #include "report.h"
@@ -270,6 +271,8 @@ static int build(kern_box *box, struct kern_error *err)
     box->start_ns = core_now_ns();
     box->deadline_ms = timeout > 0 ? box->start_ns / 1000000 + timeout : 0;
     core_report_alive(box);
+    if (kern_get_int(&box->options, "verbose") != 0)
+        core_plan_panel(box);
     failed = core_launch_go(box, err);
     mark(box, "go");
     return failed;
@@ -343,6 +346,29 @@ static void blame_hook(const kern_box *box, struct kern_error *err)
         core_error_context(err, box->order[atomic_load(&shared->enter_index)]->name, "enter");
 }
 
+static void give_back(kern_box *box)
+{
+    core_control_close(box);
+    core_release_ids(box);
+    core_registry_release(box);
+}
+
+void core_engine_plan(kern_box *box, void (*show)(const kern_box *box), struct kern_error *err)
+{
+    int failed = claim(box, err);
+    if (failed == 0)
+        failed = open_plugins(box, err);
+    if (failed == 0)
+        failed = prepare_all(box, err);
+    if (failed == 0)
+        failed = core_env_build(box, err);
+    if (failed == 0)
+        show(box);
+    const struct core_outcome nothing = {.exit_code = failed == 0 ? 0 : 1};
+    teardown_all(box, &nothing);
+    give_back(box);
+}
+
 static void print_timing(const kern_box *box)
 {
     core_log_note("timing in ms: %s", box->timing_text);
@@ -386,9 +412,7 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
     core_classify(&evidence, ret_outcome);
     core_workers_stop(box);
     teardown_all(box, ret_outcome);
-    core_control_close(box);
-    core_release_ids(box);
-    core_registry_release(box);
+    give_back(box);
     if (!box->settled && box->run_fd >= 0)
         core_registry_sweep(box->run_fd); /* a longer run has done so meanwhile */
     mark(box, "teardown");

@@ -13,6 +13,9 @@ void core_box_clear(kern_box *box);
  * has been neither printed nor reported. The caller reports, then clears. */
 void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct kern_error *err);
 
+/* Prepares the box as a run would, shows it, and takes everything back. */
+void core_engine_plan(kern_box *box, void (*show)(const kern_box *box), struct kern_error *err);
+
 /* KERN_DEBUG holds this word (comma-separated list). */
 bool core_debug(const char *word);
 

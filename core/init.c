@@ -6,6 +6,7 @@
 #include "sys.h"
 
 #include <signal.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -43,6 +44,16 @@ static bool reap(kern_box *box, long command, int *ret_code)
     }
 }
 
+/* ps in the box shows what PID 1 was started with: kern's own command line, with everything that the caller wrote there. This is
+ * a copy of it, and the command has another. */
+static void hide_command_line(const kern_box *box)
+{
+    static const char name[] = "kern-init";
+    memset(box->words, 0, box->words_size);
+    memcpy(box->words, name, sizeof(name) < box->words_size ? sizeof(name) : box->words_size - 1);
+    (void)sys_prctl(PR_SET_NAME, (unsigned long)(uintptr_t)name, 0, 0, 0); /* a name is a comfort */
+}
+
 int core_run_init(kern_box *box, struct kern_error *err)
 {
     uint64_t all = ~UINT64_C(0);
@@ -57,6 +68,7 @@ int core_run_init(kern_box *box, struct kern_error *err)
         atomic_store(&box->shared->exec_failed, 125);
         return 125;
     }
+    hide_command_line(box);
     /* Everything of kern's, above all the channel whose end tells kern that the command runs, is the command's now. */
     (void)sys_call(SYS_close_range, 3, ~0U, 0, 0, 0,
                    0); /* the kernel knows it, or kern would not have come this far */

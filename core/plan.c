@@ -2,15 +2,9 @@
 #include "plan.h"
 
 #include "log.h"
-#include "order.h"
-#include "plugin.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define EXIT_REFUSED 1
 
 static const char *const sources[] = {"default", "kern.toml", "profile", "command line"};
 
@@ -94,39 +88,80 @@ static void print_command(const kern_box *box)
     (void)printf("%s\n", box->own_terminal ? "  (with a terminal of its own)" : "");
 }
 
-/* Opens and orders what a run would, and stops there: no hook runs, nothing is made. */
-int core_plan_print(kern_box *box)
+static const char *describe_ids(const kern_box *box, char *text, size_t size)
 {
-    struct kern_error err = {0};
-    struct core_plugin **order = calloc(box->catalog->count, sizeof(struct core_plugin *));
-    size_t count = 0;
-    int failed = order == NULL ? kern_fail(&err, ENOMEM, "cannot order the plugins")
-                               : core_plugin_load_wanted(box->catalog, &err);
-    if (failed == 0)
-        failed = core_order(box->catalog, order, &count, &err);
-    if (failed != 0) {
-        core_log_error(&err);
-        free(order);
-        return EXIT_REFUSED;
+    const struct kern_ids *ids = &box->ids;
+    if (ids->how == KERN_IDS_NONE)
+        return "the host's: root in the box is root outside";
+    if (ids->how == KERN_IDS_SELF)
+        (void)snprintf(text, size, "one: %u in the box is %u outside", ids->inside,
+                       ids->base); /* sized for it */
+    else if (ids->shifted != 0)
+        (void)snprintf(text, size, "%u of the box's own, from %u on", ids->count,
+                       ids->base); /* sized for it */
+    else
+        (void)snprintf(text, size, "%u: 0 in the box is %u outside, the rest is subordinate", ids->count,
+                       ids->base); /* sized for it */
+    return text;
+}
+
+static void print_mounts(const kern_box *box)
+{
+    for (size_t i = 0; i < box->mount_count; i++) {
+        const struct core_mount *mount = &box->mount[i];
+        const char *access =
+            (mount->flags & KERN_MOUNT_READ_ONLY) != 0 || mount->kind == CORE_FILE ? "read-only" : "writable";
+        (void)printf("mount:     %s, %s, from %s\n", mount->target, access,
+                     mount->kind == CORE_BIND    ? mount->source
+                     : mount->kind == CORE_TMPFS ? "a new tmpfs"
+                                                 : "a generated file");
     }
+}
+
+static void print_limits(const kern_box *box)
+{
+    for (uint32_t i = 0; i < box->limit_count; i++) {
+        const struct core_limit *limit = &box->limit[i];
+        (void)printf("limit:     %s %s, %s by %s\n", limit->name, limit->asked,
+                     limit->enforced == 1   ? "enforced"
+                     : limit->enforced == 0 ? "not enforced"
+                                            : "perhaps enforced",
+                     limit->by);
+    }
+}
+
+void core_plan_print(const kern_box *box)
+{
+    char text[160];
     (void)printf("box:       %s\n", box->named ? box->name : "(a generated name)");
     print_root(box);
     print_command(box);
+    (void)printf("ids:       %s\n", describe_ids(box, text, sizeof(text)));
     const char *net = kern_get_string(&box->options, "net");
     (void)printf("network:   %s\n",
                  net != NULL && strcmp(net, "host") == 0 ? "the host's" : "an isolated loopback");
-    const char *cpus = kern_get_string(&box->options, "cpus");
-    (void)printf("limits:    memory %s, pids %s, cpus %s\n", kern_get_string(&box->options, "memory"),
-                 kern_get_string(&box->options, "pids-limit"), cpus != NULL ? cpus : "uncapped");
-    static const char *const lists[] = {"volume", "mount", "tmpfs"};
-    for (size_t kind = 0; kind < sizeof(lists) / sizeof(lists[0]); kind++)
-        for (uint32_t i = 0; i < kern_get_count(&box->options, lists[kind]); i++)
-            (void)printf("%-10s %s\n",
-                         kind == 2 ? "tmpfs:" : "volume:", kern_get_item(&box->options, lists[kind], i));
+    print_limits(box);
+    print_mounts(box);
     (void)printf("plugins, in the order in which they enter:\n");
-    for (size_t i = 0; i < count; i++)
-        (void)printf("  %-9s %-10s %s\n", stage_name(order[i]->table->stage), order[i]->name,
-                     order[i]->table->summary);
-    free(order);
-    return core_log_close_stdout();
+    for (size_t i = 0; i < box->order_count; i++)
+        (void)printf("  %-9s %-10s %s\n", stage_name(box->order[i]->table->stage), box->order[i]->name,
+                     box->order[i]->table->summary);
+}
+
+void core_plan_panel(kern_box *box)
+{
+    char text[160];
+    const char *directory = kern_get_string(&box->options, "rootfs");
+    const char *net = kern_get_string(&box->options, "net");
+    kern_note(box, "ids: %s", describe_ids(box, text, sizeof(text)));
+    kern_note(box, "root: %s%s", directory != NULL ? directory : "the host's programs, read-only",
+              box->read_only ? ", read-only" : "");
+    kern_note(box, "network: %s",
+              net != NULL && strcmp(net, "host") == 0 ? "the host's" : "an isolated loopback");
+    for (uint32_t i = 0; i < box->limit_count; i++)
+        kern_note(box, "limit: %s %s, %s by %s", box->limit[i].name, box->limit[i].asked,
+                  box->limit[i].enforced == 1 ? "enforced" : "not enforced", box->limit[i].by);
+    kern_note(box, "filter: %s%s",
+              box->untrusted ? "untrusted profile" : "calls outside the allowlist get ENOSYS, 24 kill",
+              box->privileged ? ", five relaxed" : "");
 }

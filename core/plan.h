@@ -6,7 +6,9 @@
 
 /* Each resolved option with where it came from. Returns the exit code. */
 int core_plan_show_config(kern_box *box);
-/* What would be done: root, limits, mounts, plugins in their order. No hook runs. Returns the exit code. */
-int core_plan_print(kern_box *box);
+/* A prepared box: ids, root, limits and through what, mounts, plugins in their order. */
+void core_plan_print(const kern_box *box);
+/* --verbose: the same in a few benign lines, before the command starts. */
+void core_plan_panel(kern_box *box);
 
 #endif

@@ -1,5 +1,5 @@
 /* Prints what stands in the option tables of kern and its plugins, for the check that each is documented and tested: one
- * line each, PLUGIN NAME and the words flag, box, profile, pool, later. Test program. */
+ * line each, PLUGIN NAME LETTER (or -) and the words flag, box, profile, pool, later. Test program. */
 #include "catalog.h"
 
 #include <stdio.h>
@@ -7,8 +7,9 @@
 static void print(const char *plugin, const struct kern_option *option)
 {
     for (; option != NULL && option->name != NULL; option++)
-        printf("%s %s%s%s%s%s%s\n", plugin, option->name, option->flags & KERN_OPT_FLAG ? " flag" : "",
-               option->flags & KERN_OPT_BOX ? " box" : "", option->flags & KERN_OPT_PROFILE ? " profile" : "",
+        printf("%s %s %s%s%s%s%s%s\n", plugin, option->name, option->letter != NULL ? option->letter : "-",
+               option->flags & KERN_OPT_FLAG ? " flag" : "", option->flags & KERN_OPT_BOX ? " box" : "",
+               option->flags & KERN_OPT_PROFILE ? " profile" : "",
                option->flags & KERN_OPT_POOL ? " pool" : "", option->flags & KERN_OPT_LATER ? " later" : "");
 }
 
