@@ -40,7 +40,7 @@ static bool read_ids(struct core_doctor_facts *facts)
 
 static void find_label(struct core_doctor_facts *facts)
 {
-    /* The second file is any security module's; AppArmor's own is newer (5.8). */
+    /* Not attr/current: that may be another security module's. AppArmor has a place of its own since 5.8. */
     auto_free char *text = core_doctor_read("/proc/self/attr/apparmor/current");
     if (text == NULL || text[0] == '\0' || strncmp(text, "unconfined", 10) == 0)
         return;

@@ -20,7 +20,7 @@ static void say(struct core_outcome *outcome, const char *fault, const char *tex
 static void classify_failure(const struct core_evidence *evidence, struct core_outcome *outcome)
 {
     const struct kern_error *error = evidence->error;
-    bool refused = error->category == KERN_ERROR_REFUSED && evidence->exec_failed == 0;
+    bool refused = error->category == KERN_ERROR_REFUSED;
     if (evidence->exec_failed == 126 || evidence->exec_failed == 127) {
         outcome->exit_code = evidence->exec_failed;
         say(outcome, "exec_failed", error->message);

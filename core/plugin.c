@@ -75,14 +75,28 @@ static int check_parents(const char *path, struct kern_error *err)
     return 0;
 }
 
-static int check_machine(int fd, const char *path, struct kern_error *err)
+/* The loader maps what the headers promise; a file cut short would end kern with SIGBUS. */
+static int check_whole(int fd, const Elf64_Ehdr *header, off_t size, const char *path, struct kern_error *err)
+{
+    Elf64_Phdr segment[16];
+    size_t bytes = header->e_phnum * sizeof(segment[0]);
+    bool whole = header->e_phentsize == sizeof(segment[0]) && bytes <= sizeof(segment) &&
+                 pread(fd, segment, bytes, (off_t)header->e_phoff) == (ssize_t)bytes;
+    for (size_t i = 0; whole && i < header->e_phnum; i++)
+        whole = segment[i].p_type != PT_LOAD || (segment[i].p_filesz <= (uint64_t)size &&
+                                                 segment[i].p_offset <= (uint64_t)size - segment[i].p_filesz);
+    return whole ? 0
+                 : kern_refuse(err, 0, "cannot load plugin \"%s\": the file is cut short or damaged", path);
+}
+
+static int check_machine(int fd, off_t size, const char *path, struct kern_error *err)
 {
     Elf64_Ehdr header;
     ssize_t got = pread(fd, &header, sizeof(header), 0);
     if (got != (ssize_t)sizeof(header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
         return kern_refuse(err, 0, "cannot load plugin \"%s\": it is not a shared object", path);
     if (header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == OUR_MACHINE)
-        return 0;
+        return check_whole(fd, &header, size, path, err);
     kern_refuse(err, 0,
                 "cannot load plugin \"%s\": it was built for another machine (ELF machine %u, this is %s)",
                 path, header.e_machine, OUR_MACHINE_NAME);
@@ -112,7 +126,7 @@ static int open_verified(const char *path, int *ret_fd, struct kern_error *err)
         kern_hint(err, "chmod go-w '%s'", path);
         return -EPERM;
     }
-    int failed = check_machine(fd, path, err);
+    int failed = check_machine(fd, st.st_size, path, err);
     if (failed != 0)
         return failed;
     *ret_fd = steal_fd(&fd);

@@ -1,6 +1,7 @@
 /* The plugins of a build with -DKERN_BUILTIN_PLUGINS=ON: compiled in, and no others. Stands in for plugin.c. Host side. */
 #include "plugin.h"
 
+#include "builtin_list.h"
 #include "error.h"
 
 #include <errno.h>

@@ -34,7 +34,7 @@ static int read_cpuset(struct cgroup_wish *wish, struct kern_error *err)
 {
     int result = cgroup_cpus_parse(wish->cpuset, &wish->mask);
     if (result < 0 || cgroup_cpus_count(&wish->mask) == 0) {
-        result = kern_refuse(err, 0, "cpuset-cpus \"%.128s\" is not a list of CPUs", wish->cpuset);
+        result = kern_refuse(err, 0, "--cpuset-cpus \"%.128s\" is not a list of CPUs", wish->cpuset);
         kern_hint(err, "write it like 0-2,4");
         return result;
     }
@@ -48,8 +48,8 @@ static int read_cpuset(struct cgroup_wish *wish, struct kern_error *err)
     char named[64], there[128];
     cgroup_cpus_format(&missing, named, sizeof(named));
     cgroup_cpus_format(&online, there, sizeof(there));
-    result =
-        kern_refuse(err, 0, "cpuset-cpus \"%.128s\" names CPUs that are not online: %s", wish->cpuset, named);
+    result = kern_refuse(err, 0, "--cpuset-cpus \"%.128s\" names CPUs that are not online: %s", wish->cpuset,
+                         named);
     kern_hint(err, "online here: %s", there);
     return result;
 }
@@ -69,7 +69,7 @@ static int read_wishes(const kern_values *options, struct cgroup_wish *wish, str
         wish->kinds |= CGROUP_BIT(CGROUP_CPU);
     if (wish->weight > 0)
         wish->kinds |= CGROUP_BIT(CGROUP_IO);
-    if (wish->cpuset == NULL || wish->cpuset[0] == '\0')
+    if (wish->cpuset == NULL)
         return 0;
     wish->kinds |= CGROUP_BIT(CGROUP_CPUSET);
     return read_cpuset(wish, err);

@@ -105,7 +105,7 @@ int creds_landlock_build(int root, const kern_values *options, int *ret_ruleset,
         const char *path = kern_get_item(options, "landlock-rw", i);
         int result = allow_listed(ruleset, root, path);
         if (result < 0) {
-            (void)kern_fail(err, -result, "cannot let the box write \"%s\"", path);
+            (void)kern_fail(err, -result, "cannot use --landlock-rw \"%s\"", path);
             if (result == -ENOENT)
                 kern_hint(err, "the path must exist in the box: mount it, for example with --tmpfs %s", path);
             return result;

@@ -72,8 +72,8 @@ static int prepare_host(kern_box *box, struct rootfs_state *state, struct kern_e
     const char *hostname = kern_get_string(options, "hostname");
     const char *net = kern_get_string(options, "net");
     struct rootfs_host_facts facts = {.hostname = hostname != NULL ? hostname : kern_box_name(box),
-                                      .hosts_lines = line,
-                                      .hosts_count = count,
+                                      .hosts_lines = hosts.line,
+                                      .hosts_count = hosts.count,
                                       .share_network = net != NULL && strcmp(net, "host") == 0};
     state->from = ROOTFS_FROM_HOST;
     kern_root_is_private(box);
@@ -85,13 +85,11 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
     struct rootfs_state *state = block;
     const kern_values *options = kern_options(box);
     const char *path = kern_get_string(options, "rootfs");
-    if (path != NULL && kern_get_count(options, "add-host") > 0)
-        return kern_refuse(
-            err, 0,
-            "cannot use --add-host with --rootfs in this build: its /etc/hosts is the directory's own");
     /* A full root must say ENOSPC while the memory cap still has room for the programs. */
     uint64_t budget = (uint64_t)kern_get_int(options, "memory") / 2;
     int failed = path != NULL ? prepare_directory(box, state, path, err) : prepare_host(box, state, err);
+    if (failed == 0 && path != NULL)
+        failed = prepare_hosts(box, state, err);
     if (failed == 0)
         failed = rootfs_add_volumes(box, err);
     if (failed == 0)
@@ -152,15 +150,20 @@ static int open_lower(kern_box *box, int scratch, int *ret_fd, struct kern_error
     return 0;
 }
 
-static int mount_overlay(int lower, int scratch, struct kern_error *err)
+static int make_overlay_directories(int scratch, struct kern_error *err)
 {
-    char options[256], target[64];
     static const char *const directories[] = {"upper", "work", "root"};
     for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++) {
         int failed = sys_mkdirat(scratch, directories[i], 0755);
         if (failed != 0)
             return kern_fail(err, -failed, "cannot make \"%s\" for the overlay", directories[i]);
     }
+    return 0;
+}
+
+static int mount_overlay(int lower, int scratch, struct kern_error *err)
+{
+    char options[256], target[64];
     (void)snprintf(
         options, sizeof(options),
         "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d/upper,workdir=/proc/self/fd/%d/work,userxattr",
@@ -190,6 +193,31 @@ static int check_xattrs(int scratch, struct kern_error *err)
     return (int)failed;
 }
 
+static int write_upper(int scratch, const char *path, const char *text)
+{
+    auto_fd fd = sys_open(scratch, path, O_CREAT | O_EXCL | O_WRONLY, 0644);
+    long put = fd < 0 ? fd : sys_write(fd, text, strlen(text));
+    return put < 0 ? (int)put : 0;
+}
+
+/* Into the upper directory before the overlay joins it to the lower: no name of the root is followed. */
+static int write_hosts(const struct rootfs_state *state, int lower, int scratch, struct kern_error *err)
+{
+    if (state->hosts == NULL)
+        return 0;
+    auto_fd etc =
+        sys_open_beneath(lower, "etc", O_PATH | O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    if (etc < 0 && etc != -ENOENT)
+        return kern_fail(err, -etc,
+                         "cannot write the box's /etc/hosts: \"/etc\" in the root is not a directory");
+    int failed = sys_mkdirat(scratch, "upper/etc", 0755);
+    if (failed == 0)
+        failed = write_upper(scratch, "upper/etc/hosts", state->hosts);
+    if (failed == 0)
+        failed = write_upper(scratch, "upper/etc/hostname", state->hostname);
+    return failed == 0 ? 0 : kern_fail(err, -failed, "cannot write the box's /etc/hosts");
+}
+
 static int build_overlay(kern_box *box, const struct rootfs_state *state, int *ret_root,
                          struct kern_error *err)
 {
@@ -199,6 +227,10 @@ static int build_overlay(kern_box *box, const struct rootfs_state *state, int *r
         failed = check_xattrs(scratch, err);
     if (failed == 0)
         failed = open_lower(box, scratch, &lower, err);
+    if (failed == 0)
+        failed = make_overlay_directories(scratch, err);
+    if (failed == 0)
+        failed = write_hosts(state, lower, scratch, err);
     if (failed == 0)
         failed = mount_overlay(lower, scratch, err);
     if (failed != 0)
@@ -270,6 +302,7 @@ static void teardown(kern_box *box, void *block, const struct kern_outcome *outc
     struct rootfs_state *state = block;
     (void)box, (void)outcome; /* all mounts went with their namespace */
     rootfs_plan_clear(&state->plan);
+    free(state->hosts);
 }
 
 KERN_PLUGIN(ROOTFS_MANIFEST, .state_size = sizeof(struct rootfs_state), .prepare = prepare, .enter = enter,

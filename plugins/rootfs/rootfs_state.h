@@ -11,6 +11,8 @@
 struct rootfs_state {
     uint32_t from;
     struct rootfs_plan plan; /* FROM_HOST */
+    char *hosts;             /* FROM_OVERLAY: text for /etc/hosts, or NULL: the directory's own stays */
+    const char *hostname;    /* goes with it */
     uint64_t scratch_size;   /* of the tmpfs that takes the root's changes; 0: the kernel's default */
 };
 

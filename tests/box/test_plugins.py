@@ -67,7 +67,7 @@ class Hello(Plugins):
         self.assertIn("hello", self.kern("plugin", "list", env=env, report=False).out)
         info = self.kern("plugin", "info", "hello", env=env, report=False)
         self.assertEqual(info.code, 0, info)
-        for part in ("greets and fails as told", "--hello-word", "hello:"):
+        for part in ("greets and fails as told", "--hello-word", "profile:  hello"):
             self.assertIn(part, info.out)
 
     def test_found_by_name_in_the_plugin_path(self):
@@ -81,7 +81,7 @@ class Hello(Plugins):
         path = self.place(built("hello.so"))
         env = self.config(path)
         chosen = env["XDG_CONFIG_HOME"] + "/kern/kern.toml"
-        self.refused("--config", chosen, "hello:world", parts=["plugin"])
+        self.refused("--config", chosen, "hello:world", parts=["kern.toml", "path"])
         named = self.file('[[plugin]]\nname = "hello"\n[[hello]]\nname = "world"\n', "kern.toml")
         self.refused("--config", named, "hello:world", env={"KERN_PLUGIN_PATH": os.path.dirname(path)}, parts=["hello"])
         self.assertEqual(self.logged(), [])
@@ -91,64 +91,67 @@ class Hello(Plugins):
 class Faults(Plugins):
     """A hook that fails, at each stage: the code, who is named, and that teardown runs."""
 
-    def each(self):
+    def each(self, check):
         for stage in STAGES:
             for lean in ((), ("-DLEAN",)):
                 name = f"hello-{stage}{'-lean' if lean else ''}.so"
-                path = self.place(built(name, f"-DSTAGE=KERN_STAGE_{stage}", *lean))
                 with self.subTest(stage=stage, lean=bool(lean)):
-                    yield path
+                    check(self.place(built(name, f"-DSTAGE=KERN_STAGE_{stage}", *lean)))
 
     def assert_clean(self):
         self.assertEqual(kerntest.leaks(self.me.run_directories()), {})
 
     def test_prepare_fails(self):
-        for path in self.each():
+        def check(path):
             result = self.greet(path, "prepare")
             self.assert_failed(result, 125, "hello: prepare: ", 'cannot greet "world"', "Input/output error")
             self.assertEqual((self.logged(), result.started), (["prepare", "teardown"], b""))
             self.assert_clean()
+        self.each(check)
 
     def test_prepare_refuses(self):
-        for path in self.each():
+        def check(path):
             self.assert_failed(self.greet(path, "prepare-refuse"), 1, 'cannot greet "world"')
             self.assertEqual(self.logged(), ["prepare", "teardown"])
+        self.each(check)
 
     def test_enter_fails(self):
-        for path in self.each():
+        def check(path):
             result = self.greet(path, "enter")
             self.assert_failed(result, 125, "hello: enter: ", "cannot greet from inside", "Input/output error")
             self.assertEqual((self.logged(), result.started), (["prepare", "enter", "teardown"], b""))
             self.assert_clean()
+        self.each(check)
 
     def test_enter_refuses(self):
-        for path in self.each():
+        def check(path):
             self.assert_failed(self.greet(path, "enter-refuse"), 1, "cannot greet from inside")
             self.assertEqual(self.logged(), ["prepare", "enter", "teardown"])
+        self.each(check)
 
     def test_a_hook_that_fails_without_a_word(self):
-        for path in self.each():
+        def check(path):
             for fault in ("prepare-silent", "enter-silent"):
-                result = self.greet(path, fault)
-                self.assert_failed(result, 125, "hello")
+                self.assert_failed(self.greet(path, fault), 125, "hello")
                 self.assertEqual(self.logged()[-1], "teardown")
+        self.each(check)
 
     def test_enter_crashes_or_ends_the_process(self):
-        for path in self.each():
+        def check(path):
             for fault in ("enter-crash", "enter-exit"):
                 result = self.greet(path, fault)
                 self.assertEqual((result.code, result.report["started"]), (125, False), result)
                 self.assertEqual(self.logged(), ["prepare", "enter", "teardown"])
                 self.assert_clean()
+        self.each(check)
 
     def test_prepare_or_teardown_crashes(self):
         """That is kern itself; the next run removes what it left."""
-        for path in self.each():
-            for fault in ("prepare-crash", "teardown-crash"):
-                self.assertLess(self.greet(path, fault).code, 0)
-                self.assertEqual(self.rooted("true").code, 0)
-                self.assertTrue(kerntest.eventually(lambda: not kerntest.leaks(self.me.run_directories())),
-                                kerntest.leaks(self.me.run_directories()))
+        for fault in ("prepare-crash", "teardown-crash"):
+            self.each(lambda path, fault=fault: self.assertLess(self.greet(path, fault).code, 0))
+        self.assertEqual(self.rooted("true").code, 0)
+        self.assertTrue(kerntest.eventually(lambda: not kerntest.leaks(self.me.run_directories())),
+                        kerntest.leaks(self.me.run_directories()))
 
 
 @as_root_and_user

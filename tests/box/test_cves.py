@@ -1,0 +1,249 @@
+"""What happened to others must not happen here: regression tests named after the case, for what this build can do."""
+
+import errno
+import hashlib
+import os
+import stat
+import subprocess
+import time
+
+import kerntest
+from kerntest import BoxCase, as_root, as_root_and_user
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+class Hostile(BoxCase):
+    def hostile_root(self):
+        return kerntest.make_root_folder(self.me, os.path.join(self.folder(), "root"))
+
+    def replace(self, root, name, target):
+        """Puts a symlink where the root has a directory or nothing."""
+        path = os.path.join(root, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            os.rmdir(path)
+        elif os.path.lexists(path):
+            os.unlink(path)
+        os.symlink(target, path)
+        os.lchown(path, self.me.uid, self.me.gid)
+
+
+@as_root_and_user
+class Cases(Hostile):
+    def test_cve_2019_5736_runtime_overwritten_through_proc_self_exe(self):
+        before = digest(kerntest.KERN)
+        script = """for p in /proc/1/exe /proc/self/exe /proc/[0-9]*/exe; do (echo x >>$p) 2>/dev/null && echo wrote $p; done
+            for f in /proc/*/fd/*; do (echo x >>$f) 2>/dev/null; done; ls -l /proc/1/exe 2>/dev/null; :"""
+        for options in ((), ("--init",)):
+            out = self.rooted("sh", "-c", script, options=[*options, "-q"], stdout=subprocess.PIPE).out
+            self.assertNotIn("wrote", out)
+            self.assertNotIn("bin/kern", out)
+        self.assertEqual(digest(kerntest.KERN), before)
+
+    def test_cve_2019_5736_entrypoint_is_proc_self_exe(self):
+        root = self.hostile_root()
+        self.replace(root, "bin/evil", "/proc/self/exe")
+        result = self.box("/bin/evil", "--version", options=["--rootfs", root])
+        self.assertIn(result.code, (126, 127, 125), result)
+        self.assertNotIn("kern 0", result.out)
+
+    def test_cve_2024_21626_leaked_directory_as_working_directory(self):
+        for number in (*range(3, 41), 100):
+            result = self.rooted("sh", "-c", "ls ../../../../../../../", options=["-q", "-w", f"/proc/self/fd/{number}"])
+            self.assertNotEqual(result.code, 0, result)
+            self.assertEqual(result.out, "")
+
+    def test_cve_2024_21626_only_the_three_streams_inside(self):
+        self.assertEqual(self.output("probe", "fds", rooted=True).split(), ["0", "1", "2"])
+        self.assertEqual(self.output("probe", "fds", rooted=True, options=["-w", "/made/now", "-v", f"{self.folder()}:/v"])
+                         .split(), ["0", "1", "2"])
+
+    def test_cve_2021_30465_symlink_swapped_during_a_bind(self):
+        """A box turns a directory of a shared volume into a link to / while another mounts below it."""
+        shared = self.folder()
+        os.mkdir(shared + "/target")
+        kerntest.give(shared, self.me)
+        swap = "while :; do ln -s / /s/l; mv -T /s/target /s/keep; mv -T /s/l /s/target; rm /s/target; mv -T /s/keep /s/target; done"
+        attacker = self.start("box", "-q", "--rootfs", self.root, "-v", f"{shared}:/s", "--", "sh", "-c", f"echo up; {swap}",
+                              stderr=subprocess.DEVNULL)
+        attacker.line()
+        secret = self.file("inside", "secret")
+        for _ in range(25):
+            result = self.rooted("sh", "-c", "test -e /secret && echo ESCAPED; ls /s", report=False, options=[
+                "-q", "-v", f"{shared}:/s", "-v", f"{secret}:/s/target/secret"])
+            self.assertNotIn("ESCAPED", result.out)
+            self.assertFalse(os.path.exists("/secret"))
+        attacker.process.kill()
+        attacker.process.wait()
+
+    def test_cve_2025_31133_masks_through_a_hostile_dev_null(self):
+        root = self.hostile_root()
+        self.replace(root, "dev/null", "/proc/sys/kernel/core_pattern")
+        out = self.output("sh", "-c", "cat /proc/keys /proc/kcore /proc/timer_list; ls -l /dev/null | head -c 1",
+                          options=["--rootfs", root])
+        self.assertEqual(out, "c")
+
+    def test_cve_2025_52565_hostile_dev_pts_and_console(self):
+        root = self.hostile_root()
+        for name, target in (("dev/pts", "/proc/sys"), ("dev/console", "/proc/sysrq-trigger"), ("dev/ptmx", "/etc/passwd"),
+                             ("dev/shm", "/etc")):
+            self.replace(root, name, target)
+        out = self.output("sh", "-c", "ls -d /dev/pts /dev/shm; grep -c ' /dev/pts devpts' /proc/mounts",
+                          options=["--rootfs", root])
+        self.assertEqual(out.split(), ["/dev/pts", "/dev/shm", "1"])
+
+    def test_cve_2025_52881_procfs_writes_redirected(self):
+        """/proc of the root is a link, or somebody mounts over it: the covers are still proc, and the host is untouched."""
+        root = self.hostile_root()
+        self.replace(root, "proc", "/etc")
+        result = self.box("sh", "-c", "grep -c '^proc /proc proc' /proc/mounts", options=["--rootfs", root, "-q"])
+        self.assertIn(result.code, (0, 125), result)
+        if result.code == 0:
+            self.assertEqual(result.out, "1\n")
+
+    def test_cve_2026_41579_dev_is_a_symlink(self):
+        before = sorted(os.listdir("/dev")), sorted(os.listdir("/etc"))
+        for target in ("/etc", "/../../../../etc", "/proc/self/root", "../../../..", "/nowhere"):
+            for name in ("dev", "proc", "sys", "tmp"):
+                with self.subTest(name=name, target=target):
+                    root = self.hostile_root()
+                    self.replace(root, name, target)
+                    result = self.box("true", options=["--rootfs", root, "-q"])
+                    self.assertIn(result.code, (0, 125), result)
+        self.assertEqual((sorted(os.listdir("/dev")), sorted(os.listdir("/etc"))), before)
+
+    def test_cve_2022_27650_no_inheritable_capabilities(self):
+        for options in ((), ("--cap-add", "ALL"), ("--init",), ("-u", "0")):
+            self.assertIn("CapInh:\t0000000000000000", self.shell("cat /proc/self/status", options=options))
+
+    def test_cve_2025_24965_files_that_kern_writes_escape_the_root(self):
+        root = self.hostile_root()
+        victim = self.file("safe", "victim")
+        for name in ("etc/hosts", "etc/hostname", "etc/resolv.conf", "etc/mtab"):
+            self.replace(root, name, victim)
+        for extra in ([], ["--bind-rootfs"], ["--hostname", "evil"]):
+            result = self.box("true", options=["--rootfs", root, *extra])
+            self.assertIn(result.code, (0, 125), result)
+            with open(victim, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "safe")
+            self.assertTrue(os.path.islink(root + "/etc/hosts"))
+
+    def test_cve_2025_24965_workdir_and_volume_targets_are_links(self):
+        outside = self.folder()
+        root = self.hostile_root()
+        os.symlink(outside, root + "/out")
+        os.symlink("/../../../../../../../.." + outside, root + "/deep")
+        for options in (["-w", "/out/made"], ["-w", "/deep/made"], ["--tmpfs", "/out/t"], ["-v", f"{self.folder()}:/out/v"],
+                        ["-v", f"{self.folder()}:/deep/v"]):
+            for bind in ([], ["--bind-rootfs"]):
+                with self.subTest(options=options, bind=bind):
+                    result = self.box("true", options=["--rootfs", root, *bind, *options])
+                    self.assertIn(result.code, (0, 125), result)
+                    self.assertEqual(os.listdir(outside), [])
+
+    def test_cve_2024_42472_persistent_directory_replaced_by_a_symlink(self):
+        data = self.folder()
+        env = {"XDG_DATA_HOME": data}
+        self.shell("touch /v/x", options=["-v", "cache:/v"], env=env)
+        store = f"{data}/kern/volumes/cache"
+        os.rename(store, store + ".old")
+        os.symlink("/etc", store)
+        os.lchown(store, self.me.uid, self.me.gid)
+        result = self.rooted("ls", "/v", options=["-v", "cache:/v"], env=env)
+        self.assertIn(result.code, (1, 125), result)
+        self.assertNotIn("passwd", result.out)
+
+    def test_cve_2016_9962_inherited_descriptor(self):
+        fd = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            result = self.rooted("sh", "-c", "ls /proc/self/fd; ls /proc/1/fd", pass_fds=(fd,))
+        finally:
+            os.close(fd)
+        self.assertLessEqual({int(n) for n in result.out.split()}, {0, 1, 2, 3})  # 3 is ls itself, looking
+
+    def test_cve_2017_5226_terminal_injection(self):
+        for request in ("0x5412", "0x541C"):
+            result = self.rooted("probe", "ioctl", request, "0xdeadbeef")
+            self.assertEqual(result.out, f"ioctl -1 {errno.EPERM}\n")
+
+    def test_cve_2017_5206_other_tables_of_calls(self):
+        if os.uname().machine != "x86_64":
+            self.skipTest("only x86 has more than one table")
+        for words in (("x32", "ptrace"), ("int80",)):
+            self.assertEqual(self.rooted("probe", *words).code, 159)
+
+    def test_a_notify_handler_that_dies(self):
+        """kern is killed while a call waits for its verdict: no call hangs, the box is reaped."""
+        running = self.start("box", "-q", "--rootfs", self.root, "--", "sh", "-c",
+                             "echo up; while :; do probe child mount; done; exec sleep 31313", stderr=subprocess.DEVNULL)
+        running.line()
+        time.sleep(0.2)
+        running.process.kill()
+        running.process.wait()
+
+        def alive():
+            return kerntest.processes(lambda pid: b"probe\0child" in open(f"/proc/{pid}/cmdline", "rb").read())
+        self.assertTrue(kerntest.eventually(lambda: not alive()))
+        self.clean_up()
+
+    def test_a_stopped_kern_does_not_let_a_call_through(self):
+        running = self.start("box", "-q", "--rootfs", self.root, "--", "sh", "-c", "echo up; read x; probe call mount; exit 3",
+                             stdin=subprocess.PIPE)
+        running.line()
+        running.signal(19)
+        running.process.stdin.write("go\n")
+        running.process.stdin.flush()
+        time.sleep(0.3)
+        running.signal(18)
+        result = running.wait()
+        self.assertEqual((result.code, result.report["denied"]["syscalls"]), (3, {"mount": 1}), result)
+
+    def test_a_fifo_as_env_file_or_report_does_not_hang(self):
+        folder = self.folder()
+        os.mkfifo(folder + "/fifo")
+        os.chmod(folder + "/fifo", 0o666)
+        for options in (["--env-file", folder + "/fifo"], ["--report", folder + "/fifo"], ["--seccomp", folder + "/fifo"],
+                        ["--config", folder + "/fifo"]):
+            with self.subTest(options):
+                result = self.box("true", options=options, report=False, seconds=10)
+                self.assertEqual(result.code, 1, result)
+
+    def test_a_volume_that_is_a_device_or_a_fifo(self):
+        folder = self.folder()
+        os.mkfifo(folder + "/fifo")
+        for source in ("/dev/null", folder + "/fifo", "/proc/self/ns/net"):
+            with self.subTest(source):
+                result = self.rooted("true", options=["-v", f"{source}:/v"], seconds=10)
+                self.assertIn(result.code, (0, 1, 125), result)
+
+    def test_the_box_cannot_reach_the_supervisor(self):
+        result = self.rooted("sh", "-c", "kill -9 -1; kill -9 0; exit 7", options=["-q"], stderr=subprocess.DEVNULL)
+        self.assertIn(result.code, (7, 137), result)
+        self.assertIsNotNone(result.report)
+
+    def test_setuid_programs_are_not(self):
+        root = self.hostile_root()
+        os.chmod(root + "/bin/probe", 0o4755)
+        out = self.shell("grep ' / ' /proc/mounts", options=[])
+        self.assertIn("nosuid", out.split()[3].split(","))
+        self.assertTrue(os.stat(root + "/bin/probe").st_mode & stat.S_ISUID)
+
+
+@as_root
+class CasesOfRoot(Hostile):
+    def test_cve_2022_31214_a_forged_entry_does_not_take_a_name(self):
+        self.box("true")
+        path = f"/run/kern/boxes/forged{os.getpid()}"
+        os.symlink("/etc/passwd", path)
+        self.addCleanup(lambda: os.path.lexists(path) and os.unlink(path))
+        before = digest("/etc/passwd")
+        result = self.kern("box", os.path.basename(path), "--", "true")
+        self.assertIn(result.code, (1, 125), result)
+        self.assertEqual(digest("/etc/passwd"), before)
+
+
+if __name__ == "__main__":
+    kerntest.main()
