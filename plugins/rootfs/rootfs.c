@@ -54,21 +54,63 @@ static int prepare_directory(kern_box *box, struct rootfs_state *state, const ch
     return kern_root_source(box, fd, err);
 }
 
+#define HOSTS_MOST 16
+
+struct hosts {
+    char text[HOSTS_MOST][320];
+    const char *line[HOSTS_MOST];
+    uint32_t count;
+};
+
+static int read_hosts(const kern_values *options, struct hosts *hosts, struct kern_error *err)
+{
+    hosts->count = kern_get_count(options, "add-host");
+    if (hosts->count > HOSTS_MOST)
+        return kern_refuse(err, E2BIG, "cannot add %u hosts: %d at most", hosts->count, HOSTS_MOST);
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        int failed = rootfs_parse_host(kern_get_item(options, "add-host", i), hosts->text[i],
+                                       sizeof(hosts->text[i]), err);
+        if (failed != 0)
+            return failed;
+        hosts->line[i] = hosts->text[i];
+    }
+    return 0;
+}
+
+/* A directory keeps its own /etc/hosts and /etc/hostname unless the user says something about them. */
+static int prepare_hosts(kern_box *box, struct rootfs_state *state, struct kern_error *err)
+{
+    const kern_values *options = kern_options(box);
+    const char *hostname = kern_get_string(options, "hostname");
+    struct hosts hosts;
+    int failed = read_hosts(options, &hosts, err);
+    if (failed != 0 || (hosts.count == 0 && hostname == NULL))
+        return failed;
+    if (state->from == ROOTFS_FROM_BIND && hosts.count > 0)
+        return kern_refuse(
+            err, 0,
+            "cannot use --add-host with --bind-rootfs: kern writes nothing into directories of the host");
+    if (state->from == ROOTFS_FROM_BIND)
+        return 0;
+    state->hostname = hostname != NULL ? hostname : kern_box_name(box);
+    size_t size = 512 + hosts.count * sizeof(hosts.text[0]);
+    state->hosts = calloc(1, size);
+    if (state->hosts == NULL)
+        return kern_fail(err, ENOMEM, "cannot write the box's /etc/hosts");
+    int used =
+        snprintf(state->hosts, size, "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n", state->hostname);
+    for (uint32_t i = 0; i < hosts.count; i++)
+        used += snprintf(state->hosts + used, size - (size_t)used, "%s\n", hosts.line[i]);
+    return 0;
+}
+
 static int prepare_host(kern_box *box, struct rootfs_state *state, struct kern_error *err)
 {
     const kern_values *options = kern_options(box);
-    char lines[16][320];
-    const char *line[16];
-    uint32_t count = kern_get_count(options, "add-host");
-    if (count > 16)
-        return kern_refuse(err, E2BIG, "cannot add %u hosts: 16 at most", count);
-    for (uint32_t i = 0; i < count; i++) {
-        int failed =
-            rootfs_parse_host(kern_get_item(options, "add-host", i), lines[i], sizeof(lines[i]), err);
-        if (failed != 0)
-            return failed;
-        line[i] = lines[i];
-    }
+    struct hosts hosts;
+    int failed = read_hosts(options, &hosts, err);
+    if (failed != 0)
+        return failed;
     const char *hostname = kern_get_string(options, "hostname");
     const char *net = kern_get_string(options, "net");
     struct rootfs_host_facts facts = {.hostname = hostname != NULL ? hostname : kern_box_name(box),

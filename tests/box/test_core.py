@@ -183,10 +183,11 @@ class Descriptors(BoxCase):
 
     def test_closed_standard_streams(self):
         script = f'exec "{kerntest.KERN}" box -q --rootfs "{self.root}" -- probe fds >&1 <&-'
-        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, **self.me.popen)
+        env = {"PATH": kerntest.BOX_PATH, "HOME": self.me.home}
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, env=env, **self.me.popen)
         self.assertEqual((done.stdout.split(), done.stderr), (["0", "1", "2"], ""))
         script = f'exec "{kerntest.KERN}" box -q --rootfs "{self.root}" -- sh -c "exit 5" <&- >&- 2>&-'
-        self.assertEqual(subprocess.run(["sh", "-c", script], check=False, **self.me.popen).returncode, 5)
+        self.assertEqual(subprocess.run(["sh", "-c", script], check=False, env=env, **self.me.popen).returncode, 5)
 
 
 @as_root_and_user
@@ -269,7 +270,7 @@ class Environment(BoxCase):
         self.assertEqual((env["B"], env["C"], env["D"]), ("'q'", "x=y", ""))
 
     def test_bad_env_file(self):
-        self.refused("--env-file", self.file("A=1\nno sign\n"), parts=["no sign"])
+        self.refused("--env-file", self.file("A=1\nno sign\n"), parts=["line 2", "="])
         self.refused("--env-file", self.file("=1\n"), parts=["env-file"])
         self.refused("--env-file", "/no/such", parts=["/no/such"])
 

@@ -349,7 +349,8 @@ class Dev(BoxCase):
         self.assertEqual(self.shell("for f in fd stdin stdout stderr; do readlink /dev/$f; done").split(),
                          ["/proc/self/fd", "/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2"])
         script = f'"{kerntest.KERN}" box -q --rootfs "{self.root}" -- sh -c "echo a >/dev/stdout; echo b | cat /dev/stdin" | cat'
-        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, **self.me.popen)
+        env = {"PATH": kerntest.BOX_PATH, "HOME": self.me.home}
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, env=env, **self.me.popen)
         self.assertEqual((done.stdout, done.stderr), ("a\nb\n", ""))
 
     def test_shm(self):
