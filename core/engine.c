@@ -237,11 +237,12 @@ static int prepare_and_launch(kern_box *box, struct kern_error *err)
     bool raises = kern_get_source(&box->options, "nice") != KERN_FROM_DEFAULT ||
                   kern_get_count(&box->options, "ulimit") > 0;
     bool early = !box->fork_style && !box->host_userns && !raises;
-    int failed = early ? core_launch(box, err) : 0;
-    mark(box, "clone");
-    if (failed == 0)
-        failed = open_plugins(box, err);
+    /* Opening plugins changes mappings, which on memory shared with another CPU costs an interrupt there each time. */
+    int failed = open_plugins(box, err);
     mark(box, "plugins");
+    if (failed == 0 && early)
+        failed = core_launch(box, err);
+    mark(box, "clone");
     if (failed == 0)
         failed = prepare_all(box, err);
     mark(box, "prepare");

@@ -8,7 +8,7 @@ import time
 import kerntest
 from kerntest import BoxCase, as_root, as_root_and_user, as_user
 
-ROUNDS = 100  # twice: as root and as the user
+ROUNDS = 200  # as root, and again as the user
 MARK = "98765"
 
 
@@ -32,8 +32,11 @@ class Crash(BoxCase):
         self.assertEqual(self.rooted("true", **keywords).code, 0)
 
     def assert_swept(self):
-        kerntest.eventually(lambda: not self.everything())
-        self.assertEqual(self.everything(), {})
+        kerntest.eventually(lambda: not self.everything(), seconds=3)
+        left = self.everything()
+        if left:
+            self.clean_up()
+        self.assertEqual(left, {})
 
 
 @as_root_and_user

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import subprocess
 
 import kerntest
 from kerntest import BoxCase, as_root_and_user, as_user
@@ -168,6 +169,24 @@ class AppArmor(Creds):
     def test_fails_closed_without_it(self):
         result = self.rooted("true", options=["--apparmor", "kern-no-such-profile"])
         self.assert_failed(result, 125, "AppArmor" if "AppArmor" in result.err else "apparmor")
+
+
+@as_user
+class NoUserNamespaces(Creds):
+    """A host that switched them off: the message names the setting. (A namespace of our own plays the host.)"""
+
+    def test_the_setting_is_named(self):
+        script = f"echo 0 >/proc/sys/user/max_user_namespaces && exec '{kerntest.KERN}' box -q -- true"
+        env = {"PATH": kerntest.BOX_PATH, "HOME": self.me.home}
+        done = subprocess.run(["unshare", "--user", "--map-current-user", "--keep-caps", "sh", "-c", script], env=env,
+                              capture_output=True, text=True, check=False, cwd="/", **self.me.popen)
+        if "kern:" not in done.stderr:
+            kerntest.skip("this unshare cannot make such a namespace")
+        self.assertEqual(done.returncode, 125, done)
+        first, second = done.stderr.splitlines()
+        self.assertTrue(first.startswith("kern: "))
+        self.assertTrue(second.startswith("hint: "))
+        self.assertIn("user.max_user_namespaces", second)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,16 @@
 """The host root: what a box with neither --image nor --rootfs sees of the machine, and that the usual runtimes
-start in it. Each check runs as root (when the tests do) and as an unprivileged user, whom the tests make and
-remove. KERN names the binary. A runtime that this machine lacks is skipped with a reason."""
+start in it. A runtime that this machine lacks is skipped with a reason."""
 
 import os
-import pwd
 import shutil
 import socket
 import subprocess
 import tempfile
-import unittest
 
-KERN = os.environ.get("KERN", "kern")
-BOX_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+import kerntest
+from kerntest import BOX_PATH, BoxCase, as_root_and_user, need
+
 SHOWN = ("/usr/", "/bin/", "/sbin/", "/lib")
-USER = "kernhostroot"
 PUBLIC_CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 
 # Everything that may stand in the box's /etc, beside the settings of a Java.
@@ -21,39 +18,22 @@ ETC = set("""passwd group hosts hostname nsswitch.conf resolv.conf localtime mta
     ssl pki ca-certificates crypto-policies terminfo perl protocols services""".split())
 
 
-def need(*programs):
-    """Skips the test unless the box can have the programs: in its PATH, and within what is shown."""
-    for program in programs:
-        found = shutil.which(program, path=BOX_PATH)
-        if found is None:
-            raise unittest.SkipTest(f"no {program} on this machine")
-        if not os.path.realpath(found).startswith(SHOWN):
-            raise unittest.SkipTest(f"{program} of this machine lies outside /usr")
-
-
 def host(*command):
     environment = {"PATH": BOX_PATH}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
-class HostRoot:
-    """The checks; the classes below say who runs kern."""
-
-    identity = {}  # keywords for subprocess
-    home = None
-
+@as_root_and_user
+class HostRoot(BoxCase):
     def run_box(self, *command, options=()):
-        environment = {"PATH": BOX_PATH, "HOME": self.home}
-        return subprocess.run([KERN, "box", "-q", *options, "--", *command], env=environment, cwd="/",
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-                              **self.identity)
+        return self.kern("box", "-q", *options, "--", *command, report=False, seconds=120)
 
     def box(self, *command, options=()):
         """Standard output of a command that must succeed and keep quiet on the other stream."""
         result = self.run_box(*command, options=options)
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.assertEqual(result.stderr, "")
-        return result.stdout
+        self.assertEqual(result.code, 0, result.out + result.err)
+        self.assertEqual(result.err, "")
+        return result.out
 
     def shell(self, script, options=()):
         return self.box("/bin/sh", "-ec", script, options=options)
@@ -108,8 +88,8 @@ class HostRoot:
     def test_java(self):
         need("java")
         result = self.run_box("java", "-version")  # prints on stderr by design
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("ersion", result.stderr)
+        self.assertEqual(result.code, 0, result.err)
+        self.assertIn("ersion", result.err)
 
     def test_java_compiles_and_runs(self):
         need("java", "javac")
@@ -246,17 +226,17 @@ class HostRoot:
     def test_no_account_of_the_host(self):
         names = {line.split(":")[0] for line in self.box("cat", "/etc/passwd").splitlines()}
         self.assertEqual(names, {"root", "daemon", "bin", "nobody"})
-        self.assertEqual(self.run_box("test", "-e", "/etc/shadow").returncode, 1)
+        self.assertEqual(self.run_box("test", "-e", "/etc/shadow").code, 1)
 
     def test_no_file_of_the_host(self):
         """Files and a socket put where hosts keep their secrets: none is there, and none is changed."""
-        places = [p for p in (self.home, "/root", "/tmp", "/var/tmp", "/run", "/var/lib", "/opt", "/srv", "/etc")
+        places = [p for p in (self.me.home, "/root", "/tmp", "/var/tmp", "/run", "/var/lib", "/opt", "/srv", "/etc")
                   if os.path.isdir(p) and os.access(p, os.W_OK)]
         self.assertTrue(places)
         for place in places:
             with self.subTest(place), tempfile.NamedTemporaryFile(dir=place, prefix="kern-canary-") as canary:
                 os.chmod(canary.name, 0o644)
-                self.assertEqual(self.run_box("test", "-e", canary.name).returncode, 1)
+                self.assertEqual(self.run_box("test", "-e", canary.name).code, 1)
                 self.run_box("sh", "-c", f"echo x >{canary.name}")
                 self.assertEqual(os.stat(canary.name).st_size, 0)
 
@@ -272,8 +252,8 @@ class HostRoot:
                 continue
             with self.subTest(place):
                 result = self.run_box("touch", f"{place}/kern-canary")
-                self.assertNotEqual(result.returncode, 0)
-                self.assertIn("Read-only file system", result.stderr)
+                self.assertNotEqual(result.code, 0)
+                self.assertIn("Read-only file system", result.err)
                 self.assertFalse(os.path.exists(f"{place}/kern-canary"))
 
     def test_what_is_writable_stays_in_the_box(self):
@@ -294,33 +274,5 @@ class HostRoot:
             self.skipTest("no public certificates on this machine")
 
 
-@unittest.skipUnless(os.geteuid() == 0, "not run as root")
-class HostRootAsRoot(HostRoot, unittest.TestCase):
-    home = "/root"
-
-
-class HostRootAsUser(HostRoot, unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        if os.geteuid() != 0:
-            cls.home = os.path.expanduser("~")
-            return
-        if shutil.which("useradd") is None:
-            raise unittest.SkipTest("no useradd to make an unprivileged user with")
-        subprocess.run(["useradd", "--create-home", USER], check=True, capture_output=True)
-        cls.addClassCleanup(cls.remove_user)
-        account = pwd.getpwnam(USER)
-        cls.home = account.pw_dir
-        cls.identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-        cls.run_directory = f"/tmp/kern-{account.pw_uid}"
-        if subprocess.run(["test", "-x", shutil.which(KERN) or KERN], check=False, **cls.identity).returncode != 0:
-            raise unittest.SkipTest(f"{KERN} is out of reach for other users")
-
-    @classmethod
-    def remove_user(cls):
-        subprocess.run(["userdel", "--remove", USER], check=True, capture_output=True)
-        shutil.rmtree(cls.run_directory, ignore_errors=True)  # not every kern had a reason to make it
-
-
 if __name__ == "__main__":
-    unittest.main()
+    kerntest.main()
