@@ -37,6 +37,7 @@ void core_box_init(kern_box *box)
                         &box->host_proc_fd, &box->terminal.master};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         *fds[i] = -1;
+    memcpy(box->shell_name, "/bin/sh", sizeof("/bin/sh"));
     box->usage =
         (struct core_usage){.peak_memory = -1, .cpu_us = -1, .peak_pids = -1, .oom_kills = -1, .oom_own = -1};
 }
@@ -287,6 +288,7 @@ static void collect_usage(kern_box *box)
         return;
     struct core_usage usage = box->usage;
     box->group_hooks->collect(box, box->group_state, &usage);
+    memcpy(box->shell_name, "/bin/sh", sizeof("/bin/sh"));
     box->usage = usage;
 }
 
@@ -415,7 +417,7 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
     teardown_all(box, ret_outcome);
     give_back(box);
     if (!box->settled && box->run_fd >= 0)
-        core_registry_sweep(box->run_fd); /* a longer run has done so meanwhile */
+        core_registry_sweep(box); /* a longer run has done so meanwhile */
     mark(box, "teardown");
     if (box->timing)
         print_timing(box);

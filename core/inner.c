@@ -59,6 +59,23 @@ void core_moment(kern_box *box, const char *name)
         (struct core_moment){.name = name, .at_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec};
 }
 
+/* Root of the outer user namespace may be an id that the host does not give to us: take it, and shed what the host gave. */
+static int become_root(const kern_box *box, struct kern_error *err)
+{
+    if (box->ids.become == 0)
+        return 0;
+    int failed = sys_setgroups(0, NULL);
+    if (failed == 0)
+        failed = sys_setresgid(0);
+    if (failed == 0)
+        failed = sys_setresuid(0);
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot become root of the box's id range");
+    /* A change of ids hides /proc/PID from the process itself, where an id map is still to be written. */
+    (void)sys_prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* if it fails, writing that map says so */
+    return 0;
+}
+
 /* Runs the hooks of the stages first..last, in order; *at is where the last call stopped. */
 static int enter_stages(kern_box *box, size_t *at, uint32_t last, struct kern_error *err)
 {
@@ -222,7 +239,7 @@ static int build(kern_box *box, struct kern_error *err)
     const char *path = kern_get_string(&box->options, "workdir");
     int failed = open_scratch(box, err);
     if (failed == 0)
-        failed = core_become_root(box, err);
+        failed = become_root(box, err);
     if (failed == 0)
         failed = build_root(box, &at, err);
     if (failed == 0 && path != NULL)

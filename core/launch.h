@@ -19,9 +19,6 @@ int core_map_with_helpers(const struct kern_ids *ids, pid_t pid, struct kern_err
 /* Adds the hint that fits a failed clone: which setting of the host forbids user namespaces. Host side. */
 void core_explain_userns(int code, struct kern_error *err);
 
-/* Takes id 0 of the box's range, and sheds what the host gave. In the outer init and in the first process. */
-int core_become_root(const kern_box *box, struct kern_error *err);
-
 /* The outer init: PID 1 of the outer pid namespace, owner of the box's mounts, alive as long as the box. */
 int core_outer_main(void *box);
 

@@ -34,22 +34,6 @@ static void write_or_give_up(kern_box *box, const char *path, const char *text)
     (void)sys_close(fd); /* procfs took the text at the write */
 }
 
-int core_become_root(const kern_box *box, struct kern_error *err)
-{
-    if (box->ids.become == 0)
-        return 0;
-    int failed = sys_setgroups(0, NULL);
-    if (failed == 0)
-        failed = sys_setresgid(0);
-    if (failed == 0)
-        failed = sys_setresuid(0);
-    if (failed != 0)
-        return kern_fail(err, -failed, "cannot become root of the box's id range");
-    /* A change of ids hides /proc/PID from the process itself, where an id map is still to be written. */
-    (void)sys_prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* if it fails, writing that map says so */
-    return 0;
-}
-
 static void take_ids(kern_box *box)
 {
     const struct kern_ids *ids = &box->ids;
@@ -61,7 +45,7 @@ static void take_ids(kern_box *box)
     }
 }
 
-/* Wished for before anything is waited for, and again after a change of ids, which clears it. kern may have died before. */
+/* Wished for before anything is waited for. kern may have died before. */
 static void die_with_kern(const kern_box *box)
 {
     (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
@@ -162,11 +146,9 @@ int core_outer_main(void *arg)
     if (!early)
         make_spaces(box);
     open_loopback(box);
-    /* Not earlier: to start a process in the box's control group takes the caller's own ids. */
-    if (core_become_root(box, &box->shared->error) != 0)
-        give_up(box);
-    if (box->ids.become != 0)
-        die_with_kern(box);
+    /* This process keeps the caller's ids, without any capability outside the box's namespaces: starting the first process in
+     * a control group of the caller's takes them, and a change of ids would hide /proc/self from the first process for a
+     * moment, because it touches the memory that both share. */
     wait_for_inner(box, inner);
     return 0;
 }

@@ -49,6 +49,8 @@ static int open_run_directory(const char *path, int *ret_fd, struct kern_error *
     return failed;
 }
 
+#define PLACES 3u
+
 /* The places of the contract, in order; the first whose parent exists is ours. */
 static int run_directory_at(unsigned choice, char *ret_path, size_t size)
 {
@@ -102,6 +104,17 @@ int core_registry_open(kern_box *box, struct kern_error *err)
     return 0;
 }
 
+/* The other places of this user, where boxes of a differently started session may be. */
+static int open_other(const kern_box *box, unsigned choice)
+{
+    char path[96];
+    if (run_directory_at(choice, path, sizeof(path)) <= 0 || strcmp(path, box->run_path) == 0)
+        return -1;
+    auto_fd fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct kern_error ignored = {0};
+    return fd >= 0 && check_private(fd, path, &ignored) == 0 ? steal_fd(&fd) : -1;
+}
+
 /* ---- Claiming a name ---- */
 
 static void state_path(const char *name, char *ret_path, size_t size)
@@ -133,17 +146,21 @@ static int lock_state(int run, const char *name, bool create, int *ret_fd)
 
 static void sweep_state(int run, const char *name, int fd);
 
+static int refuse_taken(const kern_box *box, struct kern_error *err)
+{
+    kern_refuse(err, 0, "cannot start box \"%s\": a box of that name is running", box->name);
+    kern_hint(err, "choose another name, or leave it out");
+    return -EEXIST;
+}
+
 static int claim(kern_box *box, struct kern_error *err)
 {
     auto_fd fd = -1;
     int got = lock_state(box->run_fd, box->name, true, &fd);
     if (got < 0)
         return kern_fail(err, -got, "cannot lock the state of box \"%s\"", box->name);
-    if (got == 0) {
-        kern_refuse(err, 0, "cannot start box \"%s\": a box of that name is running", box->name);
-        kern_hint(err, "choose another name, or leave it out");
-        return -EEXIST;
-    }
+    if (got == 0)
+        return refuse_taken(box, err);
     struct stat st;
     if (fstat(fd, &st) == 0 && st.st_size > 0) {
         sweep_state(box->run_fd, box->name, fd); /* a dead box of this name: its remains go first */
@@ -151,6 +168,18 @@ static int claim(kern_box *box, struct kern_error *err)
             return kern_fail(err, errno, "cannot reset the state of box \"%s\"", box->name);
     }
     box->state_fd = steal_fd(&fd);
+    return 0;
+}
+
+/* One user has one registry, whatever way they logged in: a name counts in all places. */
+static int check_elsewhere(const kern_box *box, struct kern_error *err)
+{
+    for (unsigned choice = 0; choice < PLACES; choice++) {
+        auto_fd other = open_other(box, choice);
+        auto_fd fd = -1;
+        if (other >= 0 && lock_state(other, box->name, false, &fd) == 0)
+            return refuse_taken(box, err);
+    }
     return 0;
 }
 
@@ -164,6 +193,8 @@ int core_registry_claim(kern_box *box, struct kern_error *err)
                        random & 0xffff); /* sized for it */
     }
     int failed = claim(box, err);
+    if (failed == 0 && box->named) /* made-up names hold the pid: nobody else's can be the same */
+        failed = check_elsewhere(box, err);
     if (failed != 0)
         return failed;
     (void)snprintf(box->id, sizeof(box->id), "%s.%d", box->name, (int)getpid()); /* sized for it */
@@ -227,7 +258,7 @@ static void sweep_state(int run, const char *name, int fd)
     }
 }
 
-void core_registry_sweep(int run_fd)
+static void sweep_one(int run_fd)
 {
     auto_fd boxes = openat(run_fd, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* One sweeper at a time is enough: whoever comes second finds the work being done. */
@@ -247,5 +278,15 @@ void core_registry_sweep(int run_fd)
         char path[CORE_NAME_MAX + 16];
         state_path(entry->d_name, path, sizeof(path));
         (void)unlinkat(run_fd, path, 0); /* we hold its lock; a failure leaves it for the next run */
+    }
+}
+
+void core_registry_sweep(const kern_box *box)
+{
+    sweep_one(box->run_fd);
+    for (unsigned choice = 0; choice < PLACES; choice++) {
+        auto_fd fd = open_other(box, choice);
+        if (fd >= 0)
+            sweep_one(fd);
     }
 }

@@ -18,6 +18,6 @@ int core_registry_record(kern_box *box, const char *key, const char *value, stru
 void core_registry_release(kern_box *box);
 
 /* Removes what dead boxes left behind (groups, scratch, sockets, state), in every run directory of this user. */
-void core_registry_sweep(int run_fd);
+void core_registry_sweep(const kern_box *box);
 
 #endif

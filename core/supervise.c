@@ -127,6 +127,8 @@ static bool pid_of(int pidfd, int *ret_pid)
 static bool has_say(const kern_box *box, int signal)
 {
     int pid = 0;
+    if (box->want_init)
+        return true; /* kern's own init takes every signal; while it waits for one the kernel shows none as blocked */
     if (!pid_of(box->shared->inner_pidfd, &pid))
         return false;
     char path[48], text[2048];
@@ -337,7 +339,7 @@ static void settle(kern_box *box)
     box->settled = true;
     if (core_control_listen(box) == 0)
         (void)watch_fd(box, box->control_fd, EPOLLIN); /* unreachable then, as without it */
-    core_registry_sweep(box->run_fd);
+    core_registry_sweep(box);
 }
 
 static int wait_time(const kern_box *box)

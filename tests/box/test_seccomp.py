@@ -265,6 +265,15 @@ class Privileged(Calls):
         result = self.call("call", "clone", str(NEW_SPACES["NEWUTS"] | signal.SIGCHLD), options=["--privileged"])
         self.assertEqual(result.code, 0, result)
 
+    def test_a_box_in_a_box(self):
+        prefix = os.path.dirname(os.path.dirname(kerntest.KERN))
+        if prefix.startswith(("/usr", "/home")) or not os.path.isdir(prefix + "/lib/kern"):
+            prefix = "/usr"
+        options = ["--privileged", "-q", *(["-v", f"{prefix}:/opt:ro"] if prefix != "/usr" else [])]
+        inner = "/opt/bin/kern" if prefix != "/usr" else kerntest.KERN
+        result = self.box(inner, "box", "-q", "--", "sh", "-c", "echo nested; exit 5", options=options)
+        self.assertEqual((result.code, result.out), (5, "nested\n"), result)
+
     def test_the_rest_still_dies(self):
         for name in ("bpf", "ptrace", "init_module", "open_tree", "move_mount", "mount_setattr"):
             with self.subTest(name):
