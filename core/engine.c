@@ -288,7 +288,6 @@ static void collect_usage(kern_box *box)
         return;
     struct core_usage usage = box->usage;
     box->group_hooks->collect(box, box->group_state, &usage);
-    memcpy(box->shell_name, "/bin/sh", sizeof("/bin/sh"));
     box->usage = usage;
 }
 

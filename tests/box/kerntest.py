@@ -32,6 +32,9 @@ IS_ROOT = os.geteuid() == 0
 PATIENCE = 20  # seconds; only a hang is longer
 BENIGN = ("kern: note: ", "kern: warning: ", "kern: security-profile=")
 
+if not os.access(KERN, os.X_OK):
+    sys.exit(f"no kern to test at {KERN}: build it, or name it with KERN=")
+
 _cache = {}  # what is made once for the whole process: the user, the scratch folder, programs, root folders
 _pids = set()  # each kern that was started here: whatever it makes is named after it
 
@@ -100,6 +103,8 @@ def user_identity():
     if "user" not in _cache:
         _cache["user"] = _make_user()
     if _cache["user"] is None:
+        if os.environ.get("KERN_MUST_WORK") == "1":
+            raise AssertionError("the tests of an unprivileged user cannot run")
         raise unittest.SkipTest("no useradd to make an unprivileged user with, or kern is out of reach for others")
     return _cache["user"]
 

@@ -412,7 +412,7 @@ class Sys(BoxCase):
         out = self.shell("find /sys -name 'memory.max' -o -name memory.limit_in_bytes | head -1 | xargs cat",
                          options=["-m", "77m"])
         self.assertEqual(out, f"{77 << 20}\n")
-        result = self.shell("find /sys/fs -type f | while read f; do (echo 1 >>$f) 2>/dev/null && echo $f; done; :")
+        result = self.shell("find /sys/fs -type f | while read f; do if (echo 1 >>$f) 2>/dev/null; then echo $f; fi; done")
         self.assertEqual(result, "")
 
     def test_no_path_of_the_host_group(self):

@@ -158,9 +158,15 @@ class Terminal(BoxCase):
         time.sleep(0.4)
         screen.type("\x1a")
         screen.expect("topped")
-        screen.type("jobs; kill %1; exit\n")
+        screen.type("jobs\n")
         screen.expect("sleep 1000")
-        screen.wait()
+        screen.type("fg\n")
+        time.sleep(0.4)
+        screen.type("\x03")
+        time.sleep(0.4)
+        screen.type("echo ba''ck; exit 3\n")
+        screen.expect("back")
+        self.run_all(screen, 3)
 
     def test_all_that_was_printed_arrives(self):
         text = self.run_all(self.screen("-t", "--rootfs", self.root, "--", "sh", "-c",

@@ -212,7 +212,7 @@ static int probe_orphan(int argc, char **argv)
     pid_t grandchild = 0;
     waitpid(pid, NULL, 0);
     (void)!read(ends[0], &grandchild, sizeof(grandchild));
-    for (int i = 0; i < 100 && kill(grandchild, 0) == 0; i++)
+    for (int i = 0; i < 20 && kill(grandchild, 0) == 0; i++)
         usleep(50000);
     printf("orphan %s\n", kill(grandchild, 0) == 0 ? "stays" : "reaped");
     return 0;
