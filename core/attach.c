@@ -10,6 +10,7 @@
 #include <linux/magic.h>
 #include <linux/mount.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -176,16 +177,33 @@ static int refuse_kernel_target(int target, const char *path, struct kern_error 
     return kern_fail(err, 0, "cannot mount onto \"%s\": it leads into a file system of the kernel", path);
 }
 
-static int put_tree(kern_box *box, const struct core_mount *mount, int tree, bool directory,
-                    struct kern_error *err)
+static int find_place(kern_box *box, const struct core_mount *mount, bool directory, int *ret_fd,
+                      struct kern_error *err)
 {
     auto_fd target = -1;
     int failed = open_target(box, mount->target, directory, &target, err);
     if (failed == 0)
         failed = refuse_kernel_target(target, mount->target, err);
+    if (failed == 0)
+        *ret_fd = steal_fd(&target);
+    return failed;
+}
+
+static int put(kern_box *box, const struct core_mount *mount, int source, int tree, uint32_t flags,
+               struct kern_error *err)
+{
+    auto_fd target = -1;
+    bool directory = mount->kind == CORE_BIND ? mount->directory : mount->kind == CORE_TMPFS;
+    int failed = find_place(box, mount, directory, &target, err);
     if (failed != 0)
         return failed;
-    failed = sys_move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    struct kern_bind bind = {.source = source,
+                             .tree = tree,
+                             .target = target,
+                             .root = box->root_fd,
+                             .path = mount->target,
+                             .flags = flags};
+    failed = kern_child_bind(box, &bind);
     if (failed != 0)
         return kern_fail(err, -failed, "cannot mount onto \"%s\"%s", mount->target,
                          failed == -ENOTDIR ? " (a file onto a directory, or the other way round)" : "");
@@ -194,34 +212,30 @@ static int put_tree(kern_box *box, const struct core_mount *mount, int tree, boo
 
 static int attach_bind(kern_box *box, const struct core_mount *mount, struct kern_error *err)
 {
-    unsigned recursive = (mount->flags & KERN_MOUNT_RECURSIVE) != 0 ? AT_RECURSIVE : 0;
-    auto_fd opened = -1;
-    auto_fd copied = -1;
-    int tree = mount->tree;
-    if (tree < 0) {
-        int failed = core_mount_reopen(mount, &opened, err);
+    auto_fd source = -1;
+    if (mount->tree < 0) {
+        int failed = core_mount_reopen(mount, &source, err);
         if (failed != 0)
             return failed;
-        copied = sys_open_tree(opened, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
-        /* A single mount cannot be copied out of a tree whose parts the user namespace locked together. */
-        if (copied == -EINVAL && recursive == 0) {
-            recursive = AT_RECURSIVE;
-            copied =
-                sys_open_tree(opened, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
-        }
-        if (copied < 0)
-            return kern_fail(err, -copied, "cannot bind \"%s\"", mount->source);
-        tree = copied;
     }
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID};
-    if ((mount->flags & KERN_MOUNT_READ_ONLY) != 0)
-        attr.attr_set |= MOUNT_ATTR_RDONLY;
-    if ((mount->flags & KERN_MOUNT_DEVICE) == 0)
-        attr.attr_set |= MOUNT_ATTR_NODEV;
-    int failed = sys_mount_setattr(tree, "", AT_EMPTY_PATH | recursive, &attr, sizeof(attr));
+    return put(box, mount, source, mount->tree, mount->flags, err);
+}
+
+/* The older way, for kern inside another sandbox: mounted in place. */
+static int mount_tmpfs_at(const kern_box *box, int target, const char *path, const char *size,
+                          const char *mode, unsigned long flags, int *ret_fd)
+{
+    char options[64], name[40];
+    (void)snprintf(options, sizeof(options), "mode=%s%s%s", mode, size != NULL ? ",size=" : "",
+                   size != NULL ? size : "");
+    (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", target); /* fits, both */
+    int failed = sys_mount("tmpfs", name, "tmpfs", flags, options);
     if (failed != 0)
-        return kern_fail(err, -failed, "cannot restrict the mount of \"%s\"", mount->source);
-    return put_tree(box, mount, tree, mount->directory, err);
+        return failed;
+    int fd = sys_open_beneath(box->root_fd, path, O_RDONLY | O_DIRECTORY, 0, IN_ROOT);
+    if (fd >= 0)
+        *ret_fd = fd;
+    return fd < 0 ? fd : 0;
 }
 
 static int new_tmpfs(const char *options_size, const char *mode, unsigned attr, int *ret_tree)
@@ -251,19 +265,29 @@ static int attach_tmpfs(kern_box *box, const struct core_mount *mount, struct ke
     char size[32], mode[16];
     (void)snprintf(size, sizeof(size), "%llu", (unsigned long long)mount->size); /* fits */
     (void)snprintf(mode, sizeof(mode), "%o", mount->mode);                       /* fits */
-    unsigned attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-    if ((mount->flags & KERN_MOUNT_READ_ONLY) != 0)
-        attr |= MOUNT_ATTR_RDONLY;
-    auto_fd tree = -1;
-    int failed = new_tmpfs(mount->size != 0 ? size : NULL, mode, attr, &tree);
+    bool read_only = (mount->flags & KERN_MOUNT_READ_ONLY) != 0;
+    const char *limit = mount->size != 0 ? size : NULL;
+    auto_fd tree = -1, target = -1;
+    int failed = find_place(box, mount, true, &target, err);
     if (failed != 0)
-        return kern_fail(err, -failed, "cannot make the tmpfs for \"%s\"", mount->target);
-    return put_tree(box, mount, tree, true, err);
+        return failed;
+    if (box->nested)
+        failed = mount_tmpfs_at(box, target, mount->target, limit, mode,
+                                MS_NOSUID | MS_NODEV | (read_only ? MS_RDONLY : 0), &tree);
+    else
+        failed = new_tmpfs(limit, mode,
+                           MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (read_only ? MOUNT_ATTR_RDONLY : 0), &tree);
+    if (failed == 0 && !box->nested)
+        failed = sys_move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    return failed == 0 ? 0 : kern_fail(err, -failed, "cannot mount a tmpfs onto \"%s\"", mount->target);
 }
 
 /* A generated file lives on a tmpfs of its own, so that it is read-only whatever it is put over. */
 static int attach_file(kern_box *box, const struct core_mount *mount, struct kern_error *err)
 {
+    if (box->nested)
+        return kern_fail(err, ENOSYS, "cannot put file \"%s\" into a box inside another sandbox",
+                         mount->target);
     auto_fd store = -1;
     int failed = new_tmpfs(NULL, "755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &store);
     if (failed != 0)
@@ -275,11 +299,7 @@ static int attach_file(kern_box *box, const struct core_mount *mount, struct ker
     auto_fd tree = sys_open_tree(store, "file", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (tree < 0)
         return kern_fail(err, -tree, "cannot bind file \"%s\"", mount->target);
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
-    failed = sys_mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
-    if (failed != 0)
-        return kern_fail(err, -failed, "cannot make file \"%s\" read-only", mount->target);
-    return put_tree(box, mount, tree, false, err);
+    return put(box, mount, -1, tree, KERN_MOUNT_READ_ONLY, err);
 }
 
 static size_t depth(const char *path)

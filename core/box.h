@@ -153,6 +153,8 @@ struct kern_box {
     bool own_terminal; /* -t, or a shell on a terminal */
     bool want_init;
     bool strict, quiet, privileged, untrusted, read_only, fork_style;
+    bool
+        nested; /* a filter of an outer sandbox is upon kern: older calls, and copies instead of shared memory */
 
     struct core_plugin **order; /* the plugins that take part, as enter runs them */
     size_t order_count;

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -193,7 +194,7 @@ static bool must_fork(const kern_box *box)
             return true;
     }
     uint64_t memory = (uint64_t)kern_get_int(&box->options, "memory");
-    return box->want_init || core_debug("fork") || memory < SHARING_LEAST;
+    return box->want_init || box->nested || core_debug("fork") || memory < SHARING_LEAST;
 }
 
 /* An outer cap may turn out smaller than the one that was asked for. */
@@ -233,6 +234,7 @@ static int prepare_and_launch(kern_box *box, struct kern_error *err)
                *net = kern_get_string(&box->options, "net");
     box->host_userns = userns != NULL && strcmp(userns, "host") == 0;
     box->share_network = net != NULL && strcmp(net, "host") == 0;
+    box->nested = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2;
     box->fork_style = must_fork(box);
     /* What kern raises for itself in prepare (a hard limit, a priority) must be inherited. */
     bool raises = kern_get_source(&box->options, "nice") != KERN_FROM_DEFAULT ||

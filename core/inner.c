@@ -6,6 +6,7 @@
 #include "inner.h"
 
 #include "cleanup.h"
+#include "clone.h"
 #include "launch.h"
 #include "mounts.h"
 #include "sys.h"
@@ -13,6 +14,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -20,8 +22,6 @@
 #include <time.h>
 
 #define EXIT_BUILD 125
-
-long core_clone3(struct clone_args *args, size_t size, int (*fn)(void *), void *arg);
 
 _Noreturn static void die(int code)
 {
@@ -157,7 +157,7 @@ static int start_map_helper(kern_box *box, struct kern_error *err)
         args.stack = (uint64_t)(uintptr_t)box->helper_stack;
         args.stack_size = box->stack_size;
     }
-    long pid = core_clone3(&args, sizeof(args), map_helper, box);
+    long pid = core_clone(&args, map_helper, box);
     return pid > 0 ? (int)pid : kern_fail(err, (int)-pid, "cannot start the helper for the inner id map");
 }
 
@@ -213,10 +213,9 @@ static int seal_root(kern_box *box, struct kern_error *err)
 {
     if (!box->read_only)
         return 0;
-    struct {
-        uint64_t set, clear, propagation, userns;
-    } attr = {.set = 1 /* MOUNT_ATTR_RDONLY */};
-    int failed = sys_mount_setattr(box->root_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+    char path[40];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", box->root_fd); /* fits: a number is short */
+    int failed = sys_mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL);
     return failed == 0 ? 0 : kern_fail(err, -failed, "cannot make the root read-only");
 }
 

@@ -6,6 +6,7 @@
 #include "launch.h"
 
 #include "cleanup.h"
+#include "clone.h"
 #include "mounts.h"
 #include "sys.h"
 
@@ -21,8 +22,6 @@
 
 #define STACK_SIZE ((size_t)64 * 1024)
 #define GUARD_SIZE ((size_t)4096)
-
-long core_clone3(struct clone_args *args, size_t size, int (*fn)(void *), void *arg);
 
 void core_signal_word(_Atomic uint32_t *word, uint32_t value)
 {
@@ -109,7 +108,7 @@ static int clone_outer(kern_box *box, struct kern_error *err)
         args.stack = (uint64_t)(uintptr_t)box->outer_stack;
         args.stack_size = box->stack_size;
     }
-    long pid = core_clone3(&args, sizeof(args), core_outer_main, box);
+    long pid = core_clone(&args, core_outer_main, box);
     if (pid < 0) {
         kern_fail(err, (int)-pid, "cannot clone the namespaces of the box");
         core_explain_userns((int)-pid, err);

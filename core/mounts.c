@@ -3,6 +3,7 @@
 #include "mounts.h"
 
 #include "cleanup.h"
+#include "clone.h"
 #include "launch.h"
 #include "sys.h"
 
@@ -158,8 +159,6 @@ static int child_pause(void *unused)
     return 0;
 }
 
-long core_clone3(struct clone_args *args, size_t size, int (*fn)(void *), void *arg);
-
 static int write_map_of(pid_t pid, const char *name, const char *text)
 {
     char path[64];
@@ -172,7 +171,7 @@ static int write_map_of(pid_t pid, const char *name, const char *text)
 static int user_namespace_with(const char *uid_map, const char *gid_map, int *ret_fd)
 {
     struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
-    pid_t pid = (pid_t)core_clone3(&args, sizeof(args), child_pause, NULL);
+    pid_t pid = (pid_t)core_clone(&args, child_pause, NULL);
     if (pid < 0)
         return pid;
     int failed = write_map_of(pid, "uid_map", uid_map);

@@ -3,6 +3,7 @@
  * the box's limits and sight. It may run on kern's memory: raw calls, no errno, its own stack. */
 #include "launch.h"
 
+#include "clone.h"
 #include "sys.h"
 
 #include <errno.h>
@@ -14,8 +15,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-
-long core_clone3(struct clone_args *args, size_t size, int (*fn)(void *), void *arg);
 
 static void give_up(kern_box *box)
 {
@@ -69,7 +68,7 @@ static pid_t start_inner(kern_box *box)
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)box->cgroup_fd;
     }
-    long pid = core_clone3(&args, sizeof(args), core_inner_main, box);
+    long pid = core_clone(&args, core_inner_main, box);
     if (pid < 0) {
         kern_fail(&box->shared->error, (int)-pid, "cannot start the box's first process");
         give_up(box);

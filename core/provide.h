@@ -52,6 +52,16 @@ void kern_child_root(kern_box *box, int32_t fd);
 /* enter: a directory that hides nothing when it is mounted over: kern's run directory, opened in the box's mount namespace
  * while the host's ids still allowed it. What is mounted there is reached as *ret_name in *ret_parent. */
 int32_t kern_child_scratch(const kern_box *box, int32_t *ret_parent, const char **ret_name);
+/* enter: puts `source` (an O_PATH descriptor of this mount namespace), or the detached `tree` where it is not -1, over what
+ * `target` stands for; `path` beneath `root` leads there. nosuid always, nodev unless KERN_MOUNT_DEVICE. 0 or -errno. */
+struct kern_bind {
+    int32_t source, tree, target, root;
+    const char *path;
+    uint32_t flags; /* KERN_MOUNT_* */
+};
+int32_t kern_child_bind(const kern_box *box, const struct kern_bind *bind);
+/* kern itself runs under another sandbox's filter, which may kill for the newer mount calls. */
+int32_t kern_nested(const kern_box *box);
 /* enter: a procfs of the box without the read-only covers, for --sysctl. */
 void kern_child_proc(kern_box *box, int32_t fd);
 int32_t kern_child_get_proc(const kern_box *box);

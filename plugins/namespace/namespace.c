@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -147,7 +148,9 @@ static int enter(kern_box *box, void *block, struct kern_error *err)
     const struct namespace_state *state = block;
     long failed =
         sys_call(SYS_sethostname, SYS_P(state->hostname), (long)strlen(state->hostname), 0, 0, 0, 0);
-    if (failed != 0)
+    /* Inside another kern box the call is not in the filter: a box then keeps the outer name, unless it was given one. */
+    bool optional = kern_nested(box) && kern_get_source(kern_options(box), "hostname") == KERN_FROM_DEFAULT;
+    if (failed != 0 && !optional)
         return kern_fail(err, (int)-failed, "cannot set the host name \"%s\"", state->hostname);
     for (uint32_t i = 0; i < state->setting_count; i++) {
         const struct setting *setting = &state->setting[i];

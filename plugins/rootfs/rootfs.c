@@ -286,24 +286,22 @@ static int build_overlay(kern_box *box, const struct rootfs_state *state, int *r
 
 static int build_bind(kern_box *box, int *ret_root, struct kern_error *err)
 {
-    auto_fd source = -1, copy = -1;
+    auto_fd source = -1;
     const char *name = NULL;
-    int parent = -1;
-    int tree = kern_root_tree(box);
+    int parent = -1, tree = kern_root_tree(box);
+    int place = kern_child_scratch(box, &parent, &name);
     if (tree < 0) {
         source = kern_child_reopen(box, err);
         if (source < 0)
             return source;
-        tree = copy =
-            sys_open_tree(source, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     }
-    if (tree < 0)
-        return kern_fail(err, -tree, "cannot bind the root directory");
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
-    int failed = sys_mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr));
-    if (failed == 0)
-        failed = sys_move_mount(tree, "", kern_child_scratch(box, &parent, &name), "",
-                                MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    struct kern_bind bind = {.source = source,
+                             .tree = tree,
+                             .target = place,
+                             .root = parent,
+                             .path = name,
+                             .flags = KERN_MOUNT_RECURSIVE};
+    int failed = kern_child_bind(box, &bind);
     return failed == 0 ? open_top(box, ret_root, err)
                        : kern_fail(err, -failed, "cannot attach the root directory");
 }
@@ -317,7 +315,7 @@ static int build_root(kern_box *box, const struct rootfs_state *state, int *ret_
     auto_fd root = -1;
     int failed = mount_scratch(box, state, &root, err);
     if (failed == 0)
-        failed = rootfs_build_host(state, root, err);
+        failed = rootfs_build_host(box, state, root, err);
     if (failed == 0)
         *ret_root = steal_fd(&root);
     return failed;

@@ -3,9 +3,9 @@
 #include "rootfs_state.h"
 
 #include "cleanup.h"
+#include "provide.h"
 #include "sys.h"
 
-#include <linux/mount.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
@@ -43,7 +43,7 @@ static int open_same(const struct rootfs_entry *entry, int *ret_fd)
 }
 
 /* The mount point first, then a read-only copy of all that is mounted at the source. */
-static int make_bind(int root, const struct rootfs_entry *entry)
+static int make_bind(const kern_box *box, int root, const struct rootfs_entry *entry)
 {
     auto_fd source = -1;
     int failed = open_same(entry, &source);
@@ -57,16 +57,17 @@ static int make_bind(int root, const struct rootfs_entry *entry)
     }
     if (failed != 0)
         return failed;
-    auto_fd tree =
-        sys_open_tree(source, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (tree < 0)
-        return tree;
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
-    failed = sys_mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr));
-    return failed != 0 ? failed : sys_move_mount(tree, "", root, entry->path + 1, MOVE_MOUNT_F_EMPTY_PATH);
+    auto_fd target = sys_open(root, entry->path + 1, O_PATH | O_NOFOLLOW, 0);
+    struct kern_bind bind = {.source = source,
+                             .tree = -1,
+                             .target = target,
+                             .root = root,
+                             .path = entry->path,
+                             .flags = KERN_MOUNT_READ_ONLY | KERN_MOUNT_RECURSIVE};
+    return target < 0 ? target : kern_child_bind(box, &bind);
 }
 
-static int make_entry(int root, const struct rootfs_entry *entry)
+static int make_entry(const kern_box *box, int root, const struct rootfs_entry *entry)
 {
     switch (entry->kind) {
     case ROOTFS_DIR:
@@ -76,15 +77,15 @@ static int make_entry(int root, const struct rootfs_entry *entry)
     case ROOTFS_FILE:
         return make_file(root, entry);
     default:
-        return make_bind(root, entry);
+        return make_bind(box, root, entry);
     }
 }
 
-int rootfs_build_host(const struct rootfs_state *state, int root, struct kern_error *err)
+int rootfs_build_host(const kern_box *box, const struct rootfs_state *state, int root, struct kern_error *err)
 {
     for (size_t i = 0; i < state->plan.count; i++) {
         const struct rootfs_entry *entry = &state->plan.entry[i];
-        int failed = make_entry(root, entry);
+        int failed = make_entry(box, root, entry);
         if (failed != 0)
             return kern_fail(err, -failed, "cannot put \"%s\" into the box%s%s", entry->path,
                              entry->kind == ROOTFS_BIND ? " from " : "",

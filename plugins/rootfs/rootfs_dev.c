@@ -164,7 +164,9 @@ static int cover_proc(struct kern_error *err)
 /* A second mount of the same procfs, never attached: the covers are not on it, and it is closed at exec. */
 static int keep_uncovered(kern_box *box, int proc, struct kern_error *err)
 {
-    int copy = sys_open_tree(proc, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | O_CLOEXEC);
+    /* Inside another sandbox the call is not to be had; what the box itself needs of /proc is not covered. */
+    int copy = kern_nested(box) ? sys_open(proc, ".", O_PATH | O_DIRECTORY, 0)
+                                : sys_open_tree(proc, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | O_CLOEXEC);
     if (copy < 0)
         return kern_fail(err, -copy, "cannot keep the box's procfs");
     kern_child_proc(box, copy);
@@ -187,6 +189,8 @@ int rootfs_mount_proc(kern_box *box, int root, struct kern_error *err)
     failed = keep_uncovered(box, proc, err);
     if (failed != 0)
         return failed;
+    if (kern_privileged(box))
+        return 0; /* a covered /proc would keep the kernel from mounting another one in a box inside this */
     failed = sys_fchdir(proc);
     return failed != 0 ? kern_fail(err, -failed, "cannot enter \"/proc\" of the box") : cover_proc(err);
 }

@@ -22,6 +22,7 @@ int rootfs_add_volumes(struct kern_box *box, struct kern_error *err);
 int rootfs_add_tmpfs(struct kern_box *box, uint64_t *budget, struct kern_error *err);
 
 /* enter: fills the directory that becomes the root. */
-int rootfs_build_host(const struct rootfs_state *state, int root, struct kern_error *err);
+int rootfs_build_host(const struct kern_box *box, const struct rootfs_state *state, int root,
+                      struct kern_error *err);
 
 #endif

@@ -32,6 +32,7 @@ struct seccomp_state {
     size_t length;
     struct sock_filter *owned; /* merged or compiled; program points here then */
     uint32_t mode;
+    int listens; /* 0: inside another sandbox */
     int listener;
 };
 
@@ -162,8 +163,10 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
             "cannot use --seccomp with --security-profile untrusted: its filter is part of the profile");
     int failed =
         profile != NULL ? compile_profile(box, state, profile, err) : choose_mode(box, &state->mode, err);
+    /* A chain of filters has room for one listener, and the outer sandbox may have taken it: then what would notify kills. */
+    state->listens = !kern_nested(box);
     if (failed == 0 && profile == NULL)
-        state->program = seccomp_program(state->mode, kern_privileged(box), 1, &state->length);
+        state->program = seccomp_program(state->mode, kern_privileged(box), state->listens, &state->length);
     if (failed == 0)
         failed = merge_rules(box, state, err);
     return failed != 0 ? failed : kern_receive_fd(box, TAG_LISTENER, on_listener, err);
@@ -182,6 +185,10 @@ static int install(const struct seccomp_state *state, unsigned long flags)
 static int enter(kern_box *box, void *block, struct kern_error *err)
 {
     const struct seccomp_state *state = block;
+    if (state->listens == 0) {
+        int failed = install(state, 0);
+        return failed == 0 ? 0 : kern_fail(err, -failed, "cannot install the system call filter");
+    }
     int listener = install(state, SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
     if (listener ==
         -EINVAL) /* before 5.19: an interrupted caller may see its call twice, still never let through */

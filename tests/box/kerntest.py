@@ -146,6 +146,16 @@ def processes(wanted):
     return found
 
 
+def running(*words):
+    """The processes whose command line has these words one after the other, in whatever box."""
+    wanted = "\0".join(words).encode()
+
+    def has_them(pid):
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return wanted in file.read()
+    return processes(has_them)
+
+
 # ---- Scratch, programs, root folders
 
 def scratch():

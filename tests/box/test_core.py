@@ -314,9 +314,9 @@ class Timeouts(BoxCase):
         self.assertGreater(took, 2.2)
 
     def test_grandchildren_die(self):
-        mark = f"77777{os.getpid() % 1000}"
+        mark = str(3000000 + os.getpid())
         self.run_out("sh", "-c", f"setsid sh -c 'setsid sleep {mark} & sleep {mark}' & trap '' TERM; sleep {mark}")
-        self.assertEqual(sleepers(mark), [])
+        self.assertEqual(kerntest.running("sleep", mark), [])
 
     def test_grandchildren_that_hold_the_pipe(self):
         self.run_out("sh", "-c", "sleep 60 & exec sleep 60", options=["--init"])
@@ -329,14 +329,6 @@ class Timeouts(BoxCase):
         for value in ("0", "-1", "x", "nan", "inf", "1e9", ""):
             with self.subTest(value):
                 self.refused(f"--timeout={value}", parts=["--timeout"])
-
-
-def sleepers(mark):
-    def is_marked(pid):
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read().split(b"\0")
-        return b"sleep" in words and mark.encode() in words
-    return kerntest.processes(is_marked)
 
 
 @as_root_and_user
@@ -415,9 +407,9 @@ class Init(BoxCase):
         self.assertEqual(self.output("probe", "orphan", rooted=True), "orphan stays\n")
 
     def test_the_end_of_the_command_ends_the_box(self):
-        mark = f"88888{os.getpid() % 1000}"
+        mark = str(4000000 + os.getpid())
         self.assertEqual(self.shell(f"sleep {mark} & exit 0", options=["--init"]), "")
-        self.assertEqual(sleepers(mark), [])
+        self.assertEqual(kerntest.running("sleep", mark), [])
 
     def test_the_init_cannot_be_looked_into(self):
         result = self.rooted("sh", "-c", "cat /proc/1/environ /proc/1/maps /proc/1/mem; ls -A /proc/1/fd; readlink /proc/1/exe",

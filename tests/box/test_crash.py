@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import time
 
@@ -9,15 +10,12 @@ import kerntest
 from kerntest import BoxCase, as_root, as_root_and_user, as_user
 
 ROUNDS = 200  # as root, and again as the user
-MARK = "98765"
+MARK = str(1000000 + os.getpid())
 
 
-def marked(mark=MARK):
+def marked():
     """Processes of boxes of this run: they sleep for a telling number of seconds."""
-    def is_marked(pid):
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return mark.encode() in file.read().split(b"\0")
-    return kerntest.processes(is_marked)
+    return kerntest.running("sleep", MARK)
 
 
 class Crash(BoxCase):
@@ -50,8 +48,8 @@ class KilledAtRandom(Crash):
     def test_nothing_is_left(self):
         dice = random.Random(2)
         variants = list(self.variants())
-        neighbour = self.start("box", "neighbour", "-q", "--rootfs", self.root, "--", "sh", "-c", "echo up; read x; echo alive",
-                               stdin=-1)
+        neighbour = self.start("box", "neighbour", "-q", "--rootfs", self.root, "--", "sh", "-c",
+                               "echo up; read x; echo alive", stdin=-1)
         neighbour.line()
         for count in range(ROUNDS):
             options = variants[count % len(variants)]
@@ -127,32 +125,47 @@ class Lifeline(Crash):
 class TwoRegistries(Crash):
     """One user has one registry, whatever way they logged in."""
 
-    def directories(self):
-        return self.me.run_directories(self.runtime)
+    def setUp(self):
+        """Before the user logs in there is no /run/user/UID, and kern's state goes to /tmp."""
+        self.runtime = f"/run/user/{self.me.uid}"
+        if not kerntest.IS_ROOT or os.path.exists(self.runtime):
+            self.skipTest("only root can play a login")
+        self.addCleanup(shutil.rmtree, self.runtime, ignore_errors=True)
+
+    def log_in(self):
+        os.makedirs(self.runtime, 0o755)
+        os.chmod(self.runtime, 0o700)
+        kerntest.give(self.runtime, self.me)
+        return {"XDG_RUNTIME_DIR": self.runtime}
+
+    def check_sweep(self, sweeper):
+        boxes = []
+        for env in (dict, self.log_in):
+            boxes.append(self.start("box", "-q", "--rootfs", self.root, "--", "sh", "-c", f"echo up; exec sleep {MARK}",
+                                    env=env()))
+            boxes[-1].line()
+        time.sleep(0.1)  # their control sockets
+        for running in boxes:
+            running.signal(signal.SIGKILL)
+            running.process.wait()
+        kerntest.eventually(lambda: not marked())
+        self.assertEqual(len({os.path.dirname(p) for p in kerntest.state_leaks(self.directories())}), 2)
+        self.sweep(env=sweeper)
+        self.assert_swept()
 
     def test_both_are_swept(self):
-        self.runtime = self.folder(0o700)
-        envs = ({"XDG_RUNTIME_DIR": self.runtime}, {})
-        for sweeper in envs:
-            for env in envs:
-                running = self.start("box", "-q", "--rootfs", self.root, "--", "sh", "-c", f"echo up; exec sleep {MARK}",
-                                     env=env)
-                running.line()
-                time.sleep(0.1)  # its control socket
-                running.signal(signal.SIGKILL)
-                running.process.wait()
-            kerntest.eventually(lambda: not marked())
-            self.assertEqual(len({os.path.dirname(p) for p in kerntest.state_leaks(self.directories())}), 2)
-            self.sweep(env=sweeper)
-            self.assert_swept()
+        self.check_sweep({"XDG_RUNTIME_DIR": self.runtime})
+
+    def test_both_are_swept_without_the_variable(self):
+        self.check_sweep({})
 
     def test_a_name_is_taken_in_both(self):
-        self.runtime = self.folder(0o700)
-        running = self.start("box", "mine", "-q", "--", "sh", "-c", "echo up; sleep 60", env={"XDG_RUNTIME_DIR": self.runtime})
+        running = self.start("box", "mine", "-q", "--", "sh", "-c", "echo up; sleep 60")
         running.line()
-        self.assert_failed(self.kern("box", "mine", "--", "true"), 1, '"mine"')
+        result = self.kern("box", "mine", "--", "true", env=self.log_in())
         running.signal(signal.SIGTERM)
         running.wait()
+        self.assert_failed(result, 1, '"mine"')
 
     def test_a_directory_of_somebody_else_is_refused(self):
         for mode in (0o777, 0o755):
@@ -172,9 +185,9 @@ class SweepIsCareful(Crash):
 
     def test_a_forged_entry_removes_nothing_else(self):
         self.sweep()
-        victim = "/sys/fs/cgroup/pids/kerntest-victim"
+        victim = f"/sys/fs/cgroup/pids/kerntest-{os.getpid()}"
         if not os.path.isdir("/sys/fs/cgroup/pids"):
-            victim = "/sys/fs/cgroup/kerntest-victim"
+            victim = f"/sys/fs/cgroup/kerntest-{os.getpid()}"
         os.mkdir(victim)
         self.addCleanup(lambda: os.path.isdir(victim) and os.rmdir(victim))
         outside = self.file("keep", "outside")

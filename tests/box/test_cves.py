@@ -185,10 +185,7 @@ class Cases(Hostile):
         time.sleep(0.2)
         running.process.kill()
         running.process.wait()
-
-        def alive():
-            return kerntest.processes(lambda pid: b"probe\0child" in open(f"/proc/{pid}/cmdline", "rb").read())
-        self.assertTrue(kerntest.eventually(lambda: not alive()))
+        self.assertTrue(kerntest.eventually(lambda: not kerntest.running("probe", "child", "mount")))
         self.clean_up()
 
     def test_a_stopped_kern_does_not_let_a_call_through(self):

@@ -225,12 +225,10 @@ class Ownership(BoxCase):
         self.assertEqual(os.stat(folder + "/x").st_uid, other.uid)
 
     def test_processes_are_not_root_outside(self):
-        running = self.start("box", "-q", "--rootfs", self.root, "--", "sh", "-c", "echo up; exec sleep 54321")
+        mark = str(2000000 + os.getpid())
+        running = self.start("box", "-q", "--rootfs", self.root, "--", "sh", "-c", f"echo up; exec sleep {mark}")
         running.line()
-
-        def found():
-            return kerntest.processes(lambda pid: open(f"/proc/{pid}/cmdline", "rb").read() == b"sleep\x0054321\0")
-        pids = kerntest.eventually(found)
+        pids = kerntest.eventually(lambda: kerntest.running("sleep", mark))
         self.assertEqual(len(pids), 1)
         self.assertNotEqual(os.stat(f"/proc/{pids[0]}").st_uid, 0)
         running.signal(15)
