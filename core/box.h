@@ -41,16 +41,17 @@ struct core_shared {
     _Atomic uint32_t spaces_ready; /* futex: the outer init has made the net, ipc and uts namespaces */
     _Atomic uint32_t
         inner_wanted; /* futex: the first process waits for the maps of its inner user namespace */
-    _Atomic uint32_t inner_written; /* futex: and has them */
-    _Atomic uint32_t progress;      /* enum core_progress */
-    _Atomic uint32_t enter_index;   /* position in box->order */
-    _Atomic uint32_t outer_failed;  /* the outer init gave up: `error` says why */
-    _Atomic uint32_t exec_failed;   /* the exit code when the command was never executed: 125, 126 or 127 */
-    _Atomic uint32_t ended;         /* wait status and usage below are valid */
-    int32_t init_status;            /* --init: wait status of the command itself, or -1 */
-    int32_t status;                 /* of the first process, as waitpid gives it */
-    int64_t cpu_usec;               /* of it and all that it left behind */
-    int32_t exec_errno;             /* why execve failed, or 0 */
+    _Atomic uint32_t
+        inner_written; /* futex: 1 when the maps of the inner user namespace are written, else 1 + errno */
+    _Atomic uint32_t progress;     /* enum core_progress */
+    _Atomic uint32_t enter_index;  /* position in box->order */
+    _Atomic uint32_t outer_failed; /* the outer init gave up: `error` says why */
+    _Atomic uint32_t exec_failed;  /* the exit code when the command was never executed: 125, 126 or 127 */
+    _Atomic uint32_t ended;        /* wait status and usage below are valid */
+    int32_t init_status;           /* --init: wait status of the command itself, or -1 */
+    int32_t status;                /* of the first process, as waitpid gives it */
+    int64_t cpu_usec;              /* of it and all that it left behind */
+    int32_t exec_errno;            /* why execve failed, or 0 */
     int32_t outer_pidfd; /* the outer init, in the same table: the first process joins its namespaces */
     int32_t inner_pidfd; /* the first process, in the descriptor table kern and the outer init share */
     uint32_t moment_count;
@@ -200,7 +201,9 @@ struct kern_box {
 
     struct core_shared *shared;
     int report_fd, started_fd, alive_fd; /* the caller's; -1: none */
-    int state_fd, run_fd;                /* lock file of this box, run directory */
+    int ended_fd;                        /* eventfd: the outer init has reaped the first process */
+    int maps_fd;          /* eventfd: the first process waits for the maps of its inner user namespace */
+    int state_fd, run_fd; /* lock file of this box, run directory */
     unsigned ids_block;
     char *own_state[2]; /* canonical: run directory, data directory; NULL where there is none */
     int ids_fd;         /* locked block of host ids, real root only */
@@ -213,7 +216,7 @@ struct kern_box {
     int root_fd, proc_fd;              /* child: the new root; a procfs without covers */
     int scratch_fd, scratch_parent_fd; /* child: the run directory, to mount the root on */
     pid_t outer_pid;
-    char *outer_stack, *inner_stack, *helper_stack; /* shared-memory clones only */
+    char *outer_stack, *inner_stack; /* shared-memory clones only */
     size_t stack_size;
     int kern_pidfd;                /* kern itself, for the outer init to see whether it still lives */
     int host_proc_fd;              /* the host's /proc: stays reachable when the root changes */

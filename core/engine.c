@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -31,11 +32,11 @@
 void core_box_init(kern_box *box)
 {
     *box = (kern_box){0};
-    int *const fds[] = {&box->cgroup_fd,    &box->report_fd,      &box->started_fd,  &box->alive_fd,
-                        &box->state_fd,     &box->run_fd,         &box->epoll_fd,    &box->channel_fd,
-                        &box->signal_fd,    &box->control_fd,     &box->outer_pidfd, &box->child_channel_fd,
-                        &box->root_fd,      &box->proc_fd,        &box->kern_pidfd,  &box->ids_fd,
-                        &box->host_proc_fd, &box->terminal.master};
+    int *const fds[] = {&box->cgroup_fd, &box->report_fd,  &box->started_fd,   &box->alive_fd,
+                        &box->state_fd,  &box->run_fd,     &box->epoll_fd,     &box->channel_fd,
+                        &box->signal_fd, &box->control_fd, &box->outer_pidfd,  &box->child_channel_fd,
+                        &box->root_fd,   &box->proc_fd,    &box->kern_pidfd,   &box->ids_fd,
+                        &box->ended_fd,  &box->maps_fd,    &box->host_proc_fd, &box->terminal.master};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         *fds[i] = -1;
     memcpy(box->shell_name, "/bin/sh", sizeof("/bin/sh"));
@@ -63,10 +64,10 @@ static void free_records(kern_box *box)
 
 void core_box_clear(kern_box *box)
 {
-    int *const fds[] = {&box->report_fd,   &box->started_fd, &box->alive_fd,   &box->state_fd,
-                        &box->run_fd,      &box->epoll_fd,   &box->channel_fd, &box->signal_fd,
-                        &box->control_fd,  &box->ids_fd,     &box->kern_pidfd, &box->outer_pidfd,
-                        &box->host_proc_fd};
+    int *const fds[] = {&box->report_fd,  &box->started_fd,  &box->alive_fd,    &box->state_fd,
+                        &box->run_fd,     &box->epoll_fd,    &box->channel_fd,  &box->signal_fd,
+                        &box->control_fd, &box->ids_fd,      &box->ended_fd,    &box->maps_fd,
+                        &box->kern_pidfd, &box->outer_pidfd, &box->host_proc_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         core_close_fd(fds[i]);
     core_mounts_clear(box);
@@ -170,6 +171,10 @@ static int prepare_all(kern_box *box, struct kern_error *err)
 static int open_channel(kern_box *box, struct kern_error *err)
 {
     int pair[2];
+    box->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    box->maps_fd = eventfd(0, EFD_CLOEXEC);
+    if (box->ended_fd < 0 || box->maps_fd < 0)
+        return kern_fail(err, errno, "cannot make an event descriptor");
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return kern_fail(err, errno, "cannot make the channel to the box");
     box->channel_fd = pair[0];
@@ -203,6 +208,8 @@ static int fork_after_all(kern_box *box, struct kern_error *err)
     core_launch_undo(box);
     core_close_fd(&box->channel_fd);
     core_close_fd(&box->child_channel_fd);
+    core_close_fd(&box->ended_fd);
+    core_close_fd(&box->maps_fd);
     *box->shared = (struct core_shared){.inner_pidfd = -1, .init_status = -1};
     box->fork_style = true;
     return open_channel(box, err);
@@ -352,6 +359,7 @@ static void blame_hook(const kern_box *box, struct kern_error *err)
 
 static void give_back(kern_box *box)
 {
+    core_launch_wait(box);
     core_control_close(box);
     core_release_ids(box);
     core_registry_release(box);

@@ -136,50 +136,27 @@ static int write_own_map(const kern_box *box, const char *path, const char *text
     return written < 0 ? (int)written : 0;
 }
 
-/* A map of more than one id can only be written from the parent namespace with its privileges, which the process that
- * wants it has just given up: so it leaves this helper behind there. */
-static int map_helper(void *arg)
+/* A map of more than one id can only be written from the parent namespace with its privileges, which this process has just
+ * given up: the outer init still has them. */
+static int ask_for_maps(kern_box *box)
 {
-    kern_box *box = arg;
-    core_await_word(&box->shared->inner_wanted);
-    int failed = write_own_map(box, "1/uid_map", box->ids.inner_uid_map);
-    if (failed == 0)
-        failed = write_own_map(box, "1/gid_map", box->ids.inner_gid_map);
-    core_signal_word(&box->shared->inner_written, failed == 0 ? 1 : (uint32_t)(1 - failed));
-    return 0;
-}
-
-static int start_map_helper(kern_box *box, struct kern_error *err)
-{
-    struct clone_args args = {.flags = CLONE_FILES, .exit_signal = SIGCHLD};
-    if (!box->fork_style) {
-        args.flags |= CLONE_VM;
-        args.stack = (uint64_t)(uintptr_t)box->helper_stack;
-        args.stack_size = box->stack_size;
-    }
-    long pid = core_clone(&args, map_helper, box);
-    return pid > 0 ? (int)pid : kern_fail(err, (int)-pid, "cannot start the helper for the inner id map");
+    static const uint64_t one = 1;
+    long asked = sys_write(box->maps_fd, &one, sizeof(one));
+    if (asked < 0)
+        return (int)asked;
+    core_await_word(&box->shared->inner_written);
+    return 1 - (int)atomic_load(&box->shared->inner_written);
 }
 
 int core_inner_userns(kern_box *box, struct kern_error *err)
 {
     uint64_t flags = CLONE_NEWCGROUP | box->extra_namespaces;
     bool inner = box->ids.inner_uid_map[0] != '\0';
-    bool helper = inner && box->ids.how != KERN_IDS_SELF;
-    int pid = 0;
-    if (helper) {
-        pid = start_map_helper(box, err);
-        if (pid < 0)
-            return pid;
-    }
     int failed = sys_unshare(flags | (inner ? CLONE_NEWUSER : 0));
     if (failed != 0)
         return kern_fail(err, -failed, "cannot make the inner user namespace of the box");
-    if (helper) {
-        core_signal_word(&box->shared->inner_wanted, 1);
-        core_await_word(&box->shared->inner_written);
-        failed = 1 - (int)atomic_load(&box->shared->inner_written);
-        (void)sys_call(SYS_wait4, pid, 0, __WALL, 0, 0, 0); /* only reaped, so that PID 1 starts childless */
+    if (inner && box->ids.how != KERN_IDS_SELF) {
+        failed = ask_for_maps(box);
     } else if (inner) {
         failed = write_own_map(box, "self/uid_map", box->ids.inner_uid_map);
         if (failed == 0)

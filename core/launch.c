@@ -36,10 +36,10 @@ void core_await_word(_Atomic uint32_t *word)
                        0); /* woken, changed or interrupted: look again */
 }
 
-/* Three stacks in one mapping, each with a page below it that faults: an overrun must not reach kern's data. */
+/* Two stacks in one mapping, each with a page below it that faults: an overrun must not reach kern's data. */
 static int map_stacks(kern_box *box, struct kern_error *err)
 {
-    char **const stack[] = {&box->outer_stack, &box->inner_stack, &box->helper_stack};
+    char **const stack[] = {&box->outer_stack, &box->inner_stack};
     size_t count = sizeof(stack) / sizeof(stack[0]), each = GUARD_SIZE + STACK_SIZE;
     char *base = mmap(NULL, count * each, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
@@ -137,13 +137,21 @@ int core_launch_go(kern_box *box, struct kern_error *err)
     return failed;
 }
 
+void core_launch_wait(kern_box *box)
+{
+    if (box->outer_pid == 0)
+        return;
+    while (sys_call(SYS_wait4, box->outer_pid, 0, __WALL, 0, 0, 0) == -EINTR)
+        continue;
+    box->outer_pid = 0;
+}
+
 void core_launch_undo(kern_box *box)
 {
     if (box->outer_pid == 0)
         return;
     (void)sys_call(SYS_pidfd_send_signal, box->outer_pidfd, SIGKILL, 0, 0, 0,
                    0); /* gone already is as good */
-    (void)sys_call(SYS_wait4, box->outer_pid, 0, __WALL, 0, 0, 0);
-    box->outer_pid = 0;
+    core_launch_wait(box);
     core_close_fd(&box->outer_pidfd);
 }

@@ -110,6 +110,59 @@ static void open_loopback(const kern_box *box)
     write_sysctl(box, "sys/net/ipv4/ping_group_range", box->ids.count > 65535 ? "0 65535" : "0 0");
 }
 
+/* The first process in the numbers of the host's /proc, which is the one that can be seen from here. */
+static int pid_on_host(const kern_box *box, char *ret_text, size_t size)
+{
+    char path[48], text[512];
+    (void)snprintf(path, sizeof(path), "self/fdinfo/%d",
+                   box->shared->inner_pidfd); /* fits: a number is short */
+    int fd = sys_open(box->host_proc_fd, path, O_RDONLY, 0);
+    long length = fd < 0 ? fd : sys_read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        (void)sys_close(fd); /* only read */
+    if (length < 0)
+        return (int)length;
+    text[length] = '\0';
+    const char *pid = strstr(text, "Pid:\t");
+    size_t digits = pid != NULL ? strspn(pid + 5, "0123456789") : 0;
+    if (digits == 0 || digits >= size)
+        return -ESRCH;
+    memcpy(ret_text, pid + 5, digits);
+    ret_text[digits] = '\0';
+    return 0;
+}
+
+static int write_inner_map(const kern_box *box, const char *pid, const char *name, const char *map)
+{
+    char path[48];
+    (void)snprintf(path, sizeof(path), "%s/%s", pid, name); /* fits: a number is short */
+    int fd = sys_open(box->host_proc_fd, path, O_WRONLY, 0);
+    long written = fd < 0 ? fd : sys_write(fd, map, strlen(map));
+    if (fd >= 0)
+        (void)sys_close(fd); /* procfs took the text at the write */
+    return written < 0 ? (int)written : 0;
+}
+
+/* Waits for the first process to give up its privileges, and writes the maps that take them; or for its end. */
+static void serve_inner_maps(kern_box *box)
+{
+    if (box->ids.how == KERN_IDS_SELF || box->ids.inner_uid_map[0] == '\0')
+        return;
+    char pid[16];
+    int failed = pid_on_host(box, pid, sizeof(pid));
+    struct pollfd wait[2] = {{.fd = box->maps_fd, .events = POLLIN},
+                             {.fd = box->shared->inner_pidfd, .events = POLLIN}};
+    while (sys_call(SYS_ppoll, SYS_P(wait), 2, 0, 0, 0, 0) == -EINTR)
+        continue;
+    if (wait[0].revents == 0)
+        return;
+    if (failed == 0)
+        failed = write_inner_map(box, pid, "uid_map", box->ids.inner_uid_map);
+    if (failed == 0)
+        failed = write_inner_map(box, pid, "gid_map", box->ids.inner_gid_map);
+    core_signal_word(&box->shared->inner_written, (uint32_t)(1 - failed));
+}
+
 static void wait_for_inner(kern_box *box, pid_t inner)
 {
     for (;;) {
@@ -121,6 +174,9 @@ static void wait_for_inner(kern_box *box, pid_t inner)
             box->shared->cpu_usec = (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
                                     usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
             atomic_store(&box->shared->ended, 1);
+            /* kern clears up while this process takes the last mounts with it, which takes the kernel a moment. */
+            static const uint64_t one = 1;
+            (void)sys_write(box->ended_fd, &one, sizeof(one)); /* otherwise kern notices our own end */
             return;
         }
         if (pid < 0 && pid != -EINTR)
@@ -148,6 +204,7 @@ int core_outer_main(void *arg)
     /* This process keeps the caller's ids, without any capability outside the box's namespaces: starting the first process in
      * a control group of the caller's takes them, and a change of ids would hide /proc/self from the first process for a
      * moment, because it touches the memory that both share. */
+    serve_inner_maps(box);
     wait_for_inner(box, inner);
     return 0;
 }

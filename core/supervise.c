@@ -311,11 +311,11 @@ static bool is_worker(kern_box *box, int fd)
     return false;
 }
 
-/* Returns true when the outer init has ended. */
+/* Returns true when the box has ended. */
 static bool dispatch(kern_box *box, const struct epoll_event *event)
 {
     int fd = event->data.fd;
-    if (fd == box->outer_pidfd)
+    if (fd == box->outer_pidfd || fd == box->ended_fd)
         return true;
     if (fd == box->channel_fd)
         (void)on_channel(box); /* more of it wakes the loop again */
@@ -356,6 +356,7 @@ static int wait_time(const kern_box *box)
 void core_supervise(kern_box *box)
 {
     bool ended = watch_fd(box, box->outer_pidfd, EPOLLIN) != 0;
+    (void)watch_fd(box, box->ended_fd, EPOLLIN);   /* the outer init's own end says it, later */
     (void)watch_fd(box, box->channel_fd, EPOLLIN); /* these two are valid and new: */
     (void)watch_fd(box, box->signal_fd, EPOLLIN); /* only a lack of memory fails, and the end is still seen */
     for (size_t i = 0; i < box->worker_count; i++)
@@ -373,7 +374,5 @@ void core_supervise(kern_box *box)
     }
     while (box->channel_fd >= 0 && on_channel(box))
         continue; /* what was sent before the end, and whether the command was executed */
-    (void)sys_call(SYS_wait4, box->outer_pid, 0, __WALL, 0, 0, 0);
-    box->outer_pid = 0;
     core_terminal_stop(&box->terminal);
 }

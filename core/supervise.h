@@ -6,7 +6,7 @@
 
 /* Before the clone: blocks the signals that kern forwards and makes the epoll and signal descriptors. */
 int core_supervise_prepare(kern_box *box, struct kern_error *err);
-/* Returns when the outer init has ended. Never blocks on anything the box controls. */
+/* Returns when the box has ended; its outer init may take a moment longer: core_launch_wait(). Never blocks on anything the box controls. */
 void core_supervise(kern_box *box);
 /* Ends every process of the box, now. */
 void core_kill_box(kern_box *box);

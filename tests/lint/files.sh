@@ -13,6 +13,6 @@ project_files()
         return 0
     fi
     for pattern in "$@"; do
-        find . -path './build*' -prune -o -type f -name "$pattern" -print
+        find . \( -path './build*' -o -path ./.git -o -name __pycache__ \) -prune -o -type f -name "$pattern" -print
     done | sed 's|^\./||' | sort -u
 }
