@@ -39,7 +39,7 @@ int core_mount_reopen(const struct core_mount *mount, int *ret_fd, struct kern_e
 
 int32_t kern_root_tree(const kern_box *box)
 {
-    return box->root_source.source != NULL ? box->root_source.tree : -1;
+    return box->shared->root_tree;
 }
 
 int32_t kern_child_reopen(const kern_box *box, struct kern_error *err)
@@ -213,12 +213,13 @@ static int put(kern_box *box, const struct core_mount *mount, int source, int tr
 static int attach_bind(kern_box *box, const struct core_mount *mount, struct kern_error *err)
 {
     auto_fd source = -1;
-    if (mount->tree < 0) {
+    int tree = box->shared->tree[mount - box->mount];
+    if (tree < 0) {
         int failed = core_mount_reopen(mount, &source, err);
         if (failed != 0)
             return failed;
     }
-    return put(box, mount, source, mount->tree, mount->flags, err);
+    return put(box, mount, source, tree, mount->flags, err);
 }
 
 /* The older way, for kern inside another sandbox: mounted in place. */

@@ -19,6 +19,7 @@
 #define CORE_NAME_MAX  64
 #define CORE_MAX_LIMIT 12
 #define CORE_MAX_WATCH 32
+#define CORE_MAX_MOUNT 128
 
 /* How far the box's first process has come: written by it, read by the supervisor. */
 enum core_progress {
@@ -37,8 +38,10 @@ struct core_moment {
 /* One shared page. Everything in it may be read while the other side writes, so words that are waited for are
  * atomic, and the rest is read only after the process that writes it has ended. */
 struct core_shared {
-    _Atomic uint32_t go;           /* futex: all is prepared, and what maps kern writes are written */
-    _Atomic uint32_t spaces_ready; /* futex: the outer init has made the net, ipc and uts namespaces */
+    _Atomic uint32_t go; /* futex: all is prepared, and what maps kern writes are written */
+    _Atomic uint32_t
+        spaces_ready; /* futex: 1 when the net, ipc and uts namespaces are made, else 1 + errno */
+    _Atomic uint32_t spaces_joined; /* futex: the first process is in them: their maker may end */
     _Atomic uint32_t
         inner_wanted; /* futex: the first process waits for the maps of its inner user namespace */
     _Atomic uint32_t
@@ -52,8 +55,12 @@ struct core_shared {
     int32_t status;                /* of the first process, as waitpid gives it */
     int64_t cpu_usec;              /* of it and all that it left behind */
     int32_t exec_errno;            /* why execve failed, or 0 */
-    int32_t outer_pidfd; /* the outer init, in the same table: the first process joins its namespaces */
-    int32_t inner_pidfd; /* the first process, in the descriptor table kern and the outer init share */
+    int32_t root_tree;             /* detached, idmapped copy of the root directory, or -1 */
+    int32_t
+        tree[CORE_MAX_MOUNT]; /* and of the source of each mount: made after the clone, so they stand here */
+    int32_t outer_pidfd;      /* the outer init; for kern */
+    int32_t spaces_pidfd;     /* the maker of those namespaces, in the same table */
+    int32_t inner_pidfd;      /* the first process, in the descriptor table kern and the outer init share */
     uint32_t moment_count;
     struct core_moment moment[24]; /* written by the first process only */
     struct kern_error error;       /* the first cause, from whichever process met it */
@@ -74,7 +81,6 @@ struct core_mount {
     uint32_t mode;
     uint64_t size;
     int fd;       /* BIND: O_PATH of the source, made in prepare */
-    int tree;     /* BIND as root: a detached, idmapped copy ready to be attached; else -1 */
     char *source; /* BIND: canonical host path */
     bool directory;
     dev_t dev, rdev;
@@ -216,7 +222,7 @@ struct kern_box {
     int root_fd, proc_fd;              /* child: the new root; a procfs without covers */
     int scratch_fd, scratch_parent_fd; /* child: the run directory, to mount the root on */
     pid_t outer_pid;
-    char *outer_stack, *inner_stack; /* shared-memory clones only */
+    char *outer_stack, *inner_stack, *spaces_stack; /* shared-memory clones only */
     size_t stack_size;
     int kern_pidfd;                /* kern itself, for the outer init to see whether it still lives */
     int host_proc_fd;              /* the host's /proc: stays reachable when the root changes */

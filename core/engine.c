@@ -117,6 +117,15 @@ static void mark(kern_box *box, const char *phase)
 
 /* ---- Before the clone ---- */
 
+static void reset_page(struct core_shared *shared)
+{
+    memset(shared, 0, sizeof(*shared));
+    shared->inner_pidfd = -1;
+    shared->init_status = -1;
+    shared->root_tree = -1;
+    memset(shared->tree, 0xff, sizeof(shared->tree)); /* all -1 */
+}
+
 static int share_page(kern_box *box, struct kern_error *err)
 {
     void *page =
@@ -124,8 +133,7 @@ static int share_page(kern_box *box, struct kern_error *err)
     if (page == MAP_FAILED)
         return kern_fail(err, errno, "cannot map the page shared with the box");
     box->shared = page;
-    box->shared->inner_pidfd = -1;
-    box->shared->init_status = -1;
+    reset_page(box->shared);
     return 0;
 }
 
@@ -210,7 +218,7 @@ static int fork_after_all(kern_box *box, struct kern_error *err)
     core_close_fd(&box->child_channel_fd);
     core_close_fd(&box->ended_fd);
     core_close_fd(&box->maps_fd);
-    *box->shared = (struct core_shared){.inner_pidfd = -1, .init_status = -1};
+    reset_page(box->shared);
     box->fork_style = true;
     return open_channel(box, err);
 }

@@ -115,10 +115,14 @@ int core_pivot(kern_box *box, struct kern_error *err)
 static int join_spaces(kern_box *box, struct kern_error *err)
 {
     core_await_word(&box->shared->spaces_ready);
+    int failed = 1 - (int)atomic_load(&box->shared->spaces_ready);
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot make the network, ipc and uts namespaces of the box");
     uint64_t flags = CLONE_NEWIPC | CLONE_NEWUTS;
     if (!box->share_network)
         flags |= CLONE_NEWNET;
-    int failed = sys_setns(box->shared->outer_pidfd, flags);
+    failed = sys_setns(box->shared->spaces_pidfd, flags);
+    core_signal_word(&box->shared->spaces_joined, 1);
     return failed == 0
                ? 0
                : kern_fail(err, -failed, "cannot join the network, ipc and uts namespaces of the box");

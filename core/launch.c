@@ -36,10 +36,10 @@ void core_await_word(_Atomic uint32_t *word)
                        0); /* woken, changed or interrupted: look again */
 }
 
-/* Two stacks in one mapping, each with a page below it that faults: an overrun must not reach kern's data. */
+/* Three stacks in one mapping, each with a page below it that faults: an overrun must not reach kern's data. */
 static int map_stacks(kern_box *box, struct kern_error *err)
 {
-    char **const stack[] = {&box->outer_stack, &box->inner_stack};
+    char **const stack[] = {&box->outer_stack, &box->inner_stack, &box->spaces_stack};
     size_t count = sizeof(stack) / sizeof(stack[0]), each = GUARD_SIZE + STACK_SIZE;
     char *base = mmap(NULL, count * each, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);

@@ -33,7 +33,6 @@ int core_mount_source(struct core_mount *mount, int fd, struct kern_error *err)
     if (copy == NULL)
         return kern_fail(err, ENOMEM, "cannot keep mount source \"%s\"", path);
     mount->fd = steal_fd(&own);
-    mount->tree = -1;
     mount->source = copy;
     mount->directory = S_ISDIR(st.st_mode);
     mount->dev = st.st_dev;
@@ -45,7 +44,6 @@ int core_mount_source(struct core_mount *mount, int fd, struct kern_error *err)
 static void clear_mount(struct core_mount *mount)
 {
     core_close_fd(&mount->fd);
-    core_close_fd(&mount->tree);
     free(mount->target);
     free(mount->source);
     free(mount->bytes);
@@ -81,12 +79,15 @@ static int new_mount(kern_box *box, const char *target, struct core_mount **ret_
     int failed = is_path_in_box(target, err);
     if (failed != 0)
         return failed;
+    if (box->mount_count == CORE_MAX_MOUNT)
+        return kern_refuse(err, E2BIG, "cannot mount onto \"%s\": %d mounts are the most", target,
+                           CORE_MAX_MOUNT);
     struct core_mount *grown = realloc(box->mount, (box->mount_count + 1) * sizeof(*grown));
     if (grown == NULL)
         return kern_fail(err, ENOMEM, "cannot add a mount onto \"%s\"", target);
     box->mount = grown;
     struct core_mount *mount = &grown[box->mount_count];
-    *mount = (struct core_mount){.fd = -1, .tree = -1, .target = strdup(target)};
+    *mount = (struct core_mount){.fd = -1, .target = strdup(target)};
     if (mount->target == NULL)
         return kern_fail(err, ENOMEM, "cannot add a mount onto \"%s\"", target);
     *ret_mount = mount;
@@ -218,7 +219,8 @@ static int volume_namespace(const kern_box *box, const struct core_mount *mount,
     return failed != 0 ? failed : user_namespace_with(uid_map, gid_map, ret_fd);
 }
 
-static int detach_copy(struct core_mount *mount, int userns, unsigned recursive, struct kern_error *err)
+static int detach_copy(const struct core_mount *mount, int userns, unsigned recursive, int32_t *ret_tree,
+                       struct kern_error *err)
 {
     auto_fd tree =
         sys_open_tree(mount->fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
@@ -234,7 +236,7 @@ static int detach_copy(struct core_mount *mount, int userns, unsigned recursive,
                        "then ids of the host)");
         return failed;
     }
-    mount->tree = steal_fd(&tree);
+    *ret_tree = steal_fd(&tree);
     return 0;
 }
 
@@ -255,20 +257,20 @@ int core_idmap_mounts(kern_box *box, struct kern_error *err)
         auto_fd userns = -1;
         int failed = own_namespace(box, &userns, err);
         if (failed == 0)
-            failed = detach_copy(&box->root_source, userns, 0, err);
+            failed = detach_copy(&box->root_source, userns, 0, &box->shared->root_tree, err);
         if (failed != 0)
             return failed;
     }
     for (size_t i = 0; i < box->mount_count; i++) {
-        struct core_mount *mount = &box->mount[i];
+        const struct core_mount *mount = &box->mount[i];
         if (mount->kind != CORE_BIND || (mount->flags & KERN_MOUNT_DEVICE) != 0)
             continue;
         auto_fd userns = -1;
         int failed = volume_namespace(box, mount, &userns);
         if (failed != 0)
             return kern_fail(err, -failed, "cannot make the id map of volume \"%s\"", mount->source);
-        failed =
-            detach_copy(mount, userns, (mount->flags & KERN_MOUNT_RECURSIVE) != 0 ? AT_RECURSIVE : 0, err);
+        failed = detach_copy(mount, userns, (mount->flags & KERN_MOUNT_RECURSIVE) != 0 ? AT_RECURSIVE : 0,
+                             &box->shared->tree[i], err);
         if (failed != 0)
             return failed;
     }

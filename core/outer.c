@@ -76,6 +76,14 @@ static pid_t start_inner(kern_box *box)
     return (pid_t)pid;
 }
 
+static int make_spaces(const kern_box *box)
+{
+    uint64_t flags = CLONE_NEWIPC | CLONE_NEWUTS;
+    if (!box->share_network)
+        flags |= CLONE_NEWNET;
+    return sys_unshare(flags);
+}
+
 static void write_sysctl(const kern_box *box, const char *path, const char *text)
 {
     int fd = sys_open(box->host_proc_fd, path, O_WRONLY, 0);
@@ -83,21 +91,6 @@ static void write_sysctl(const kern_box *box, const char *path, const char *text
         return;
     (void)sys_write(fd, text, strlen(text)); /* a comfort: see open_loopback() */
     (void)sys_close(fd);
-}
-
-/* A network namespace is the slowest of all to make, half a millisecond: so it is made here, while kern still prepares or
- * the first process builds the root on another CPU, and joined later. */
-static void make_spaces(kern_box *box)
-{
-    uint64_t flags = CLONE_NEWIPC | CLONE_NEWUTS;
-    if (!box->share_network)
-        flags |= CLONE_NEWNET;
-    int failed = sys_unshare(flags);
-    if (failed != 0) {
-        kern_fail(&box->shared->error, -failed, "cannot make the network, ipc and uts namespaces of the box");
-        give_up(box); /* ends the first process too: it is in this pid namespace */
-    }
-    core_signal_word(&box->shared->spaces_ready, 1);
 }
 
 /* Root in the box does not own its network namespace, so what root expects of its own loopback is opened instead: low ports,
@@ -108,6 +101,38 @@ static void open_loopback(const kern_box *box)
         return;
     write_sysctl(box, "sys/net/ipv4/ip_unprivileged_port_start", "0");
     write_sysctl(box, "sys/net/ipv4/ping_group_range", box->ids.count > 65535 ? "0 65535" : "0 0");
+}
+
+/* A network namespace is the slowest of all to make, half a millisecond: so a process of its own makes it, while kern still
+ * prepares and the first process builds the root, and stays until that one has joined it. */
+static int spaces_main(void *arg)
+{
+    kern_box *box = arg;
+    int failed = make_spaces(box);
+    core_signal_word(&box->shared->spaces_ready, (uint32_t)(1 - failed));
+    core_await_word(&box->shared->go); /* only then is it known which ids there are */
+    if (failed == 0)
+        open_loopback(box);
+    core_await_word(&box->shared->spaces_joined);
+    return 0;
+}
+
+static void start_spaces(kern_box *box)
+{
+    struct clone_args args = {.flags = CLONE_PIDFD | CLONE_FILES,
+                              .exit_signal = SIGCHLD,
+                              .pidfd = (uint64_t)(uintptr_t)&box->shared->spaces_pidfd};
+    if (!box->fork_style) {
+        args.flags |= CLONE_VM;
+        args.stack = (uint64_t)(uintptr_t)box->spaces_stack;
+        args.stack_size = box->stack_size;
+    }
+    long pid = core_clone(&args, spaces_main, box);
+    if (pid < 0) {
+        kern_fail(&box->shared->error, (int)-pid,
+                  "cannot start the process that makes the network namespace");
+        give_up(box);
+    }
 }
 
 /* The first process in the numbers of the host's /proc, which is the one that can be seen from here. */
@@ -190,17 +215,12 @@ int core_outer_main(void *arg)
     (void)sys_call(SYS_setsid, 0, 0, 0, 0, 0,
                    0); /* the terminal's signals are for kern, which forwards them */
     die_with_kern(box);
-    bool early = atomic_load(&box->shared->go) == 0;
-    if (early)
-        make_spaces(box);
+    start_spaces(box);
     core_await_word(&box->shared->go);
     take_ids(box);
     pid_t inner = start_inner(box);
     /* Only the first process may hold this end from now on: its closing tells kern that the command runs. */
     (void)sys_close(box->child_channel_fd);
-    if (!early)
-        make_spaces(box);
-    open_loopback(box);
     /* This process keeps the caller's ids, without any capability outside the box's namespaces: starting the first process in
      * a control group of the caller's takes them, and a change of ids would hide /proc/self from the first process for a
      * moment, because it touches the memory that both share. */

@@ -112,6 +112,10 @@ def user_identity():
 def _make_user():
     if shutil.which("useradd") is None:
         return None
+    for account in pwd.getpwall():  # of runs that were killed
+        stale = re.fullmatch(r"kernbox(\d+)", account.pw_name)
+        if stale and not os.path.exists(f"/proc/{stale.group(1)}"):
+            _remove_user(Identity(account, False))
     name = f"kernbox{os.getpid()}"
     subprocess.run(["useradd", "--create-home", "--shell", "/bin/sh", name], check=True, capture_output=True)
     identity = Identity(pwd.getpwnam(name), False)

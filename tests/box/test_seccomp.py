@@ -267,11 +267,8 @@ class Privileged(Calls):
 
     def test_a_box_in_a_box(self):
         prefix = os.path.dirname(os.path.dirname(kerntest.KERN))
-        if prefix.startswith(("/usr", "/home")) or not os.path.isdir(prefix + "/lib/kern"):
-            prefix = "/usr"
-        options = ["--privileged", "-q", *(["-v", f"{prefix}:/opt:ro"] if prefix != "/usr" else [])]
-        inner = "/opt/bin/kern" if prefix != "/usr" else kerntest.KERN
-        result = self.box(inner, "box", "-q", "--", "sh", "-c", "echo nested; exit 5", options=options)
+        result = self.box("/opt/bin/kern", "box", "-q", "--", "sh", "-c", "echo nested; exit 5",
+                          options=["--privileged", "-q", "-v", f"{prefix}:/opt:ro"])
         self.assertEqual((result.code, result.out), (5, "nested\n"), result)
 
     def test_the_rest_still_dies(self):

@@ -91,9 +91,9 @@ int kern_wrap(struct kern_error *err, const char *format, ...) KERN_PRINTF(2, 3)
 #define KERN_OPT_COMMAS     0x1000u /* a list whose items may also stand in one word, split at commas */
 
 struct kern_option {
-    const char *name; /* kebab-case; the flag is --NAME, the key NAME (in kern.toml `_` counts as `-`) */
-    uint32_t type;    /* KERN_STRING ... */
-    uint32_t flags;   /* KERN_OPT_* */
+    const char *name;     /* kebab-case; the flag is --NAME, the key NAME (in kern.toml `_` counts as `-`) */
+    uint32_t type;        /* KERN_STRING ... */
+    uint32_t flags;       /* KERN_OPT_* */
     const char *fallback; /* default as text; NULL: none */
     const char *arg;      /* placeholder in help, such as SIZE */
     const char *help;     /* one line */
@@ -246,10 +246,10 @@ void kern_report_denied(kern_box *box, const char *kind, const char *what, const
 /* How the box ended, for teardown. */
 struct kern_outcome {
     uint32_t struct_size;
-    int32_t exit_code;  /* what kern will return */
-    int32_t signal;     /* that ended the command, or 0 */
-    int32_t started;    /* 1: the command was executed */
-    const char *fault;  /* timeout, oom, ... or NULL */
+    int32_t exit_code; /* what kern will return */
+    int32_t signal;    /* that ended the command, or 0 */
+    int32_t started;   /* 1: the command was executed */
+    const char *fault; /* timeout, oom, ... or NULL */
 };
 
 #if defined(__GNUC__)
@@ -297,18 +297,17 @@ struct kern_plugin {
 /* Defines the one symbol that the core looks up. Use: KERN_PLUGIN(.name = "hello", ...); */
 #define KERN_PLUGIN_SYMBOL "kern_plugin_table"
 #if defined(KERN_BUILTIN_NAME)
-#define KERN_PLUGIN_JOIN_(name)  kern_builtin_##name
-#define KERN_PLUGIN_JOIN(name)   KERN_PLUGIN_JOIN_(name)
-#define KERN_PLUGIN_TABLE_NAME   KERN_PLUGIN_JOIN(KERN_BUILTIN_NAME)
+#define KERN_PLUGIN_JOIN_(name) kern_builtin_##name
+#define KERN_PLUGIN_JOIN(name)  KERN_PLUGIN_JOIN_(name)
+#define KERN_PLUGIN_TABLE_NAME  KERN_PLUGIN_JOIN(KERN_BUILTIN_NAME)
 #else
 #define KERN_PLUGIN_TABLE_NAME kern_plugin_table
 #endif
 #ifndef __cplusplus
-#define KERN_PLUGIN(...)                                                                                     \
-    KERN_EXPORT extern const struct kern_plugin KERN_PLUGIN_TABLE_NAME;                                      \
-    const struct kern_plugin KERN_PLUGIN_TABLE_NAME = {.struct_size = (uint32_t)sizeof(struct kern_plugin),  \
-                                                       .abi = KERN_ABI,                                     \
-                                                       __VA_ARGS__}
+#define KERN_PLUGIN(...)                                                \
+    KERN_EXPORT extern const struct kern_plugin KERN_PLUGIN_TABLE_NAME; \
+    const struct kern_plugin KERN_PLUGIN_TABLE_NAME = {                 \
+        .struct_size = (uint32_t)sizeof(struct kern_plugin), .abi = KERN_ABI, __VA_ARGS__}
 #endif
 
 #ifdef __cplusplus

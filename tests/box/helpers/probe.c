@@ -296,6 +296,22 @@ static int probe_write(int argc, char **argv)
     return show("write", write(fd, argv[1], strlen(argv[1])));
 }
 
+/* overwrite: descriptor 0 is of a file that must not be written; waits until it runs no more, then tries. */
+static int probe_overwrite(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    char path[4096] = "";
+    (void)!readlink("/proc/self/fd/0", path, sizeof(path) - 1);
+    int fd = -1;
+    for (int i = 0; i < 20 && fd < 0; i++) {
+        fd = open("/proc/self/fd/0", O_WRONLY);
+        usleep(50000);
+    }
+    printf("overwrite %s: %s\n", path, fd < 0 ? strerror(errno) : "open for writing");
+    return fd < 0 || write(fd, "overwritten", 11) != 11 ? 1 : 0;
+}
+
 /* nice: the priority we run at. */
 static int probe_nice(int argc, char **argv)
 {
@@ -329,10 +345,10 @@ int main(int argc, char **argv)
     } probes[] = {
         {"call", probe_call, 1},   {"x32", probe_x32, 1},       {"int80", probe_int80, 0},
         {"ioctl", probe_ioctl, 1}, {"socket", probe_socket, 3}, {"child", probe_child, 1},
-        {"fds", probe_fds, 0},     {"nice", probe_nice, 0},     {"eat", probe_eat, 1},
-        {"forks", probe_forks, 1}, {"orphan", probe_orphan, 0}, {"gosu", probe_gosu, 1},
-        {"catch", probe_catch, 1}, {"mask", probe_mask, 0},     {"write", probe_write, 2},
-        {"cpus", probe_cpus, 0},
+        {"fds", probe_fds, 0},     {"nice", probe_nice, 0},     {"overwrite", probe_overwrite, 0},
+        {"eat", probe_eat, 1},     {"forks", probe_forks, 1},   {"orphan", probe_orphan, 0},
+        {"gosu", probe_gosu, 1},   {"catch", probe_catch, 1},   {"mask", probe_mask, 0},
+        {"write", probe_write, 2}, {"cpus", probe_cpus, 0},
     };
     for (size_t i = 0; argc > 1 && i < sizeof(probes) / sizeof(probes[0]); i++)
         if (strcmp(argv[1], probes[i].name) == 0 && argc - 2 >= probes[i].least)
