@@ -151,37 +151,6 @@ void core_stop_box(kern_box *box, int signal)
         core_kill_box(box);
 }
 
-static void on_deadline(kern_box *box)
-{
-    if (!box->timed_out) {
-        box->timed_out = true;
-        box->deadline_ms += KILL_GRACE_MS;
-        core_stop_box(box, SIGTERM);
-        return;
-    }
-    box->deadline_ms = 0;
-    core_kill_box(box);
-}
-
-static void on_signal(kern_box *box)
-{
-    struct signalfd_siginfo info;
-    while (sys_read(box->signal_fd, &info, sizeof(info)) == (long)sizeof(info)) {
-        int signal = (int)info.ssi_signo;
-        if (signal == SIGWINCH) {
-            core_terminal_resize(&box->terminal);
-        } else if (signal == SIGTSTP || signal == SIGPIPE) {
-            continue; /* a stopped supervisor would keep no deadline; a closed stderr must not end the box */
-        } else if (!box->escalated) {
-            box->escalated = true;
-            core_stop_box(box, signal);
-        } else {
-            box->stop_signal = signal;
-            core_kill_box(box);
-        }
-    }
-}
-
 /* ---- The channel: descriptors made in the box, and the moment of exec ---- */
 
 int kern_send_fd(kern_box *box, uint32_t tag, int32_t fd, struct kern_error *err)
@@ -272,6 +241,48 @@ static bool on_channel(kern_box *box)
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* only a signal's answer would be less gentle without */
     }
     return false;
+}
+
+/* ---- Deadline and signals ---- */
+
+/* Whether the command runs decides how it can be stopped; the news of it may lie in the channel still. */
+static void catch_up(kern_box *box)
+{
+    while (box->channel_fd >= 0 && on_channel(box))
+        continue;
+}
+
+static void on_deadline(kern_box *box)
+{
+    catch_up(box);
+    if (!box->timed_out) {
+        box->timed_out = true;
+        box->deadline_ms += KILL_GRACE_MS;
+        core_stop_box(box, SIGTERM);
+        return;
+    }
+    box->deadline_ms = 0;
+    core_kill_box(box);
+}
+
+static void on_signal(kern_box *box)
+{
+    struct signalfd_siginfo info;
+    catch_up(box);
+    while (sys_read(box->signal_fd, &info, sizeof(info)) == (long)sizeof(info)) {
+        int signal = (int)info.ssi_signo;
+        if (signal == SIGWINCH) {
+            core_terminal_resize(&box->terminal);
+        } else if (signal == SIGTSTP || signal == SIGPIPE) {
+            continue; /* a stopped supervisor would keep no deadline; a closed stderr must not end the box */
+        } else if (!box->escalated) {
+            box->escalated = true;
+            core_stop_box(box, signal);
+        } else {
+            box->stop_signal = signal;
+            core_kill_box(box);
+        }
+    }
 }
 
 /* ---- The loop ---- */
@@ -372,7 +383,6 @@ void core_supervise(kern_box *box)
         else if (count == 0 && !box->settled)
             settle(box);
     }
-    while (box->channel_fd >= 0 && on_channel(box))
-        continue; /* what was sent before the end, and whether the command was executed */
+    catch_up(box); /* what was sent before the end, and whether the command was executed */
     core_terminal_stop(&box->terminal);
 }
