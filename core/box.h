@@ -38,10 +38,9 @@ struct core_moment {
 /* One shared page. Everything in it may be read while the other side writes, so words that are waited for are
  * atomic, and the rest is read only after the process that writes it has ended. */
 struct core_shared {
-    _Atomic uint32_t go; /* futex: all is prepared, and what maps kern writes are written */
+    _Atomic uint32_t go; /* futex: the id maps that kern writes are written */
     _Atomic uint32_t
         spaces_ready; /* futex: 1 when the net, ipc and uts namespaces are made, else 1 + errno */
-    _Atomic uint32_t spaces_joined; /* futex: the first process is in them: their maker may end */
     _Atomic uint32_t
         inner_wanted; /* futex: the first process waits for the maps of its inner user namespace */
     _Atomic uint32_t
@@ -58,8 +57,7 @@ struct core_shared {
     int32_t root_tree;             /* detached, idmapped copy of the root directory, or -1 */
     int32_t
         tree[CORE_MAX_MOUNT]; /* and of the source of each mount: made after the clone, so they stand here */
-    int32_t outer_pidfd;      /* the outer init; for kern */
-    int32_t spaces_pidfd;     /* the maker of those namespaces, in the same table */
+    int32_t outer_pidfd;      /* the outer init, in the same table: the first process joins its namespaces */
     int32_t inner_pidfd;      /* the first process, in the descriptor table kern and the outer init share */
     uint32_t moment_count;
     struct core_moment moment[24]; /* written by the first process only */
@@ -140,7 +138,6 @@ struct core_list { /* growing array of owned strings, NULL-terminated */
 void core_moment(kern_box *box, const char *name);
 int core_list_add(struct core_list *list, const char *text);
 void core_list_clear(struct core_list *list);
-void core_release_ids(kern_box *box);
 int core_find_own_state(kern_box *box);
 struct core_denied *core_count_denied(kern_box *box, const char *kind, const char *what, const char *reason);
 
@@ -210,9 +207,8 @@ struct kern_box {
     int ended_fd;                        /* eventfd: the outer init has reaped the first process */
     int maps_fd;          /* eventfd: the first process waits for the maps of its inner user namespace */
     int state_fd, run_fd; /* lock file of this box, run directory */
-    unsigned ids_block;
-    char *own_state[2]; /* canonical: run directory, data directory; NULL where there is none */
-    int ids_fd;         /* locked block of host ids, real root only */
+    char *own_state[2];   /* canonical: run directory, data directory; NULL where there is none */
+    int ids_fd;           /* locked block of host ids, real root only */
     bool timing;
     int64_t mark_ns;
     char timing_text[256];
@@ -222,7 +218,7 @@ struct kern_box {
     int root_fd, proc_fd;              /* child: the new root; a procfs without covers */
     int scratch_fd, scratch_parent_fd; /* child: the run directory, to mount the root on */
     pid_t outer_pid;
-    char *outer_stack, *inner_stack, *spaces_stack; /* shared-memory clones only */
+    char *outer_stack, *inner_stack; /* shared-memory clones only */
     size_t stack_size;
     int kern_pidfd;                /* kern itself, for the outer init to see whether it still lives */
     int host_proc_fd;              /* the host's /proc: stays reachable when the root changes */

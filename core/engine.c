@@ -206,21 +206,8 @@ static bool must_fork(const kern_box *box)
         if (plugin->wanted && plugin->table->enter != NULL && (plugin->table->flags & KERN_PLUGIN_LEAN) == 0)
             return true;
     }
-    uint64_t memory = (uint64_t)kern_get_int(&box->options, "memory");
-    return box->want_init || box->nested || core_debug("fork") || memory < SHARING_LEAST;
-}
-
-/* An outer cap may turn out smaller than the one that was asked for. */
-static int fork_after_all(kern_box *box, struct kern_error *err)
-{
-    core_launch_undo(box);
-    core_close_fd(&box->channel_fd);
-    core_close_fd(&box->child_channel_fd);
-    core_close_fd(&box->ended_fd);
-    core_close_fd(&box->maps_fd);
-    reset_page(box->shared);
-    box->fork_style = true;
-    return open_channel(box, err);
+    bool small = box->memory_cap > 0 && box->memory_cap < SHARING_LEAST;
+    return box->want_init || box->nested || core_debug("fork") || small;
 }
 
 static int claim(kern_box *box, struct kern_error *err)
@@ -241,26 +228,15 @@ static int claim(kern_box *box, struct kern_error *err)
     return failed;
 }
 
-/* On memory that is shared, the outer init starts before anything is prepared; a copy has to wait until there is something to
- * copy. So has --userns=host, because whether it is permitted is for the namespace plugin to say. */
-static int prepare_and_launch(kern_box *box, struct kern_error *err)
+static int prepare(kern_box *box, struct kern_error *err)
 {
     const char *userns = kern_get_string(&box->options, "userns"),
                *net = kern_get_string(&box->options, "net");
     box->host_userns = userns != NULL && strcmp(userns, "host") == 0;
     box->share_network = net != NULL && strcmp(net, "host") == 0;
     box->nested = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2;
-    box->fork_style = must_fork(box);
-    /* What kern raises for itself in prepare (a hard limit, a priority) must be inherited. */
-    bool raises = kern_get_source(&box->options, "nice") != KERN_FROM_DEFAULT ||
-                  kern_get_count(&box->options, "ulimit") > 0;
-    bool early = !box->fork_style && !box->host_userns && !raises;
-    /* Opening plugins changes mappings, which on memory shared with another CPU costs an interrupt there each time. */
     int failed = open_plugins(box, err);
     mark(box, "plugins");
-    if (failed == 0 && early)
-        failed = core_launch(box, err);
-    mark(box, "clone");
     if (failed == 0)
         failed = prepare_all(box, err);
     mark(box, "prepare");
@@ -268,14 +244,7 @@ static int prepare_and_launch(kern_box *box, struct kern_error *err)
         failed = core_env_build(box, err);
     if (failed == 0)
         failed = core_workers_start(box, err);
-    bool small = box->memory_cap > 0 && box->memory_cap < SHARING_LEAST;
-    if (failed == 0 && small && !box->fork_style)
-        failed = fork_after_all(box, err);
-    if (failed == 0 && box->outer_pid == 0) {
-        atomic_store(&box->shared->go,
-                     box->ids.how == KERN_IDS_SELF || box->ids.how == KERN_IDS_NONE ? 1 : 0);
-        failed = core_launch(box, err);
-    }
+    box->fork_style = must_fork(box);
     return failed;
 }
 
@@ -283,7 +252,7 @@ static int build(kern_box *box, struct kern_error *err)
 {
     int failed = claim(box, err);
     if (failed == 0)
-        failed = prepare_and_launch(box, err);
+        failed = prepare(box, err);
     if (failed != 0)
         return failed;
     int64_t timeout = kern_get_int(&box->options, "timeout");
@@ -292,8 +261,8 @@ static int build(kern_box *box, struct kern_error *err)
     core_report_alive(box);
     if (kern_get_int(&box->options, "verbose") != 0)
         core_plan_panel(box);
-    failed = core_launch_go(box, err);
-    mark(box, "go");
+    failed = core_launch(box, err);
+    mark(box, "clone");
     return failed;
 }
 
@@ -369,7 +338,6 @@ static void give_back(kern_box *box)
 {
     core_launch_wait(box);
     core_control_close(box);
-    core_release_ids(box);
     core_registry_release(box);
 }
 
@@ -403,8 +371,11 @@ static void print_timing(const kern_box *box)
                        (double)(moment->at_ns - before) / 1e6); /* a full line loses its last phases */
         before = moment->at_ns;
     }
-    core_log_note("timing in the box: %s, exec seen after %.3f, ended after %.3f", text,
-                  (double)(box->exec_ns - before) / 1e6, (double)(box->end_ns - box->exec_ns) / 1e6);
+    if (!box->executed)
+        core_log_note("timing in the box: %s, never executed", text);
+    else
+        core_log_note("timing in the box: %s, exec seen after %.3f, ended after %.3f", text,
+                      (double)(box->exec_ns - before) / 1e6, (double)(box->end_ns - box->exec_ns) / 1e6);
 }
 
 void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct kern_error *err)

@@ -121,8 +121,7 @@ static int join_spaces(kern_box *box, struct kern_error *err)
     uint64_t flags = CLONE_NEWIPC | CLONE_NEWUTS;
     if (!box->share_network)
         flags |= CLONE_NEWNET;
-    failed = sys_setns(box->shared->spaces_pidfd, flags);
-    core_signal_word(&box->shared->spaces_joined, 1);
+    failed = sys_setns(box->shared->outer_pidfd, flags);
     return failed == 0
                ? 0
                : kern_fail(err, -failed, "cannot join the network, ipc and uts namespaces of the box");

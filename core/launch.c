@@ -36,10 +36,10 @@ void core_await_word(_Atomic uint32_t *word)
                        0); /* woken, changed or interrupted: look again */
 }
 
-/* Three stacks in one mapping, each with a page below it that faults: an overrun must not reach kern's data. */
+/* Two stacks in one mapping, each with a page below it that faults: an overrun must not reach kern's data. */
 static int map_stacks(kern_box *box, struct kern_error *err)
 {
-    char **const stack[] = {&box->outer_stack, &box->inner_stack, &box->spaces_stack};
+    char **const stack[] = {&box->outer_stack, &box->inner_stack};
     size_t count = sizeof(stack) / sizeof(stack[0]), each = GUARD_SIZE + STACK_SIZE;
     char *base = mmap(NULL, count * each, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
@@ -121,15 +121,14 @@ static int clone_outer(kern_box *box, struct kern_error *err)
 
 int core_launch(kern_box *box, struct kern_error *err)
 {
+    bool maps_are_ours = box->ids.how == KERN_IDS_PARENT || box->ids.how == KERN_IDS_HELPER;
+    atomic_store(&box->shared->go, maps_are_ours ? 0 : 1);
     int failed = box->fork_style ? 0 : map_stacks(box, err);
-    return failed != 0 ? failed : clone_outer(box, err);
-}
-
-int core_launch_go(kern_box *box, struct kern_error *err)
-{
-    int failed = 0;
-    if (box->ids.how == KERN_IDS_PARENT || box->ids.how == KERN_IDS_HELPER)
-        failed = write_maps(box, err);
+    if (failed == 0)
+        failed = clone_outer(box, err);
+    if (failed != 0 || !maps_are_ours)
+        return failed;
+    failed = write_maps(box, err);
     if (failed == 0)
         failed = idmap_sources(box, err);
     if (failed == 0)

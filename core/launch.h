@@ -4,12 +4,9 @@
 
 #include "box.h"
 
-/* Clones the outer init, which makes the slow namespaces and then waits for core_launch_go(). Where memory is shared this
- * comes before the plugins are even opened: the kernel works on another CPU meanwhile. Host side. */
-int core_launch(kern_box *box, struct kern_error *err);
-/* All is prepared: writes the id maps that the outer init cannot write itself, and lets it start the box. How that went is in
+/* Clones the outer init and writes the id maps that it cannot write itself; it then starts the box. How that went is in
  * box->shared. Host side. */
-int core_launch_go(kern_box *box, struct kern_error *err);
+int core_launch(kern_box *box, struct kern_error *err);
 /* Waits until the outer init, and with it every mount and namespace of the box, is gone. Host side. */
 void core_launch_wait(kern_box *box);
 /* Ends an outer init, at whatever it is. Harmless when there is none. Host side. */

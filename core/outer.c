@@ -76,12 +76,15 @@ static pid_t start_inner(kern_box *box)
     return (pid_t)pid;
 }
 
-static int make_spaces(const kern_box *box)
+/* A network namespace is the slowest of all to make, half a millisecond: so it is made here, while the first process builds the
+ * root on another CPU, and joined when that is done. */
+static void make_spaces(kern_box *box)
 {
     uint64_t flags = CLONE_NEWIPC | CLONE_NEWUTS;
     if (!box->share_network)
         flags |= CLONE_NEWNET;
-    return sys_unshare(flags);
+    int failed = sys_unshare(flags);
+    core_signal_word(&box->shared->spaces_ready, (uint32_t)(1 - failed));
 }
 
 static void write_sysctl(const kern_box *box, const char *path, const char *text)
@@ -101,38 +104,6 @@ static void open_loopback(const kern_box *box)
         return;
     write_sysctl(box, "sys/net/ipv4/ip_unprivileged_port_start", "0");
     write_sysctl(box, "sys/net/ipv4/ping_group_range", box->ids.count > 65535 ? "0 65535" : "0 0");
-}
-
-/* A network namespace is the slowest of all to make, half a millisecond: so a process of its own makes it, while kern still
- * prepares and the first process builds the root, and stays until that one has joined it. */
-static int spaces_main(void *arg)
-{
-    kern_box *box = arg;
-    int failed = make_spaces(box);
-    core_signal_word(&box->shared->spaces_ready, (uint32_t)(1 - failed));
-    core_await_word(&box->shared->go); /* only then is it known which ids there are */
-    if (failed == 0)
-        open_loopback(box);
-    core_await_word(&box->shared->spaces_joined);
-    return 0;
-}
-
-static void start_spaces(kern_box *box)
-{
-    struct clone_args args = {.flags = CLONE_PIDFD | CLONE_FILES,
-                              .exit_signal = SIGCHLD,
-                              .pidfd = (uint64_t)(uintptr_t)&box->shared->spaces_pidfd};
-    if (!box->fork_style) {
-        args.flags |= CLONE_VM;
-        args.stack = (uint64_t)(uintptr_t)box->spaces_stack;
-        args.stack_size = box->stack_size;
-    }
-    long pid = core_clone(&args, spaces_main, box);
-    if (pid < 0) {
-        kern_fail(&box->shared->error, (int)-pid,
-                  "cannot start the process that makes the network namespace");
-        give_up(box);
-    }
 }
 
 /* The first process in the numbers of the host's /proc, which is the one that can be seen from here. */
@@ -215,7 +186,6 @@ int core_outer_main(void *arg)
     (void)sys_call(SYS_setsid, 0, 0, 0, 0, 0,
                    0); /* the terminal's signals are for kern, which forwards them */
     die_with_kern(box);
-    start_spaces(box);
     core_await_word(&box->shared->go);
     take_ids(box);
     pid_t inner = start_inner(box);
@@ -224,6 +194,8 @@ int core_outer_main(void *arg)
     /* This process keeps the caller's ids, without any capability outside the box's namespaces: starting the first process in
      * a control group of the caller's takes them, and a change of ids would hide /proc/self from the first process for a
      * moment, because it touches the memory that both share. */
+    make_spaces(box);
+    open_loopback(box);
     serve_inner_maps(box);
     wait_for_inner(box, inner);
     return 0;

@@ -158,9 +158,12 @@ static int check_table(const struct kern_plugin *table, const char *path, struct
     return 0;
 }
 
-/* The descriptor stays open on purpose until kern ends: glibc tells objects apart by the path they were opened with,
- * and a number that is used again would hand out the plugin opened before. */
-static int open_table(const char *path, const struct kern_plugin **ret_table, struct kern_error *err)
+/* kern's own plugins are opened by name: nobody who could exchange one between the check and the use would need to, for the
+ * directories above it were judged as well. A plugin from elsewhere is opened through the descriptor that was judged; that
+ * stays open until kern ends, because glibc tells objects apart by the path they were opened with, and a number that is
+ * used again would hand out the plugin opened before. */
+static int open_table(const char *path, bool own, const struct kern_plugin **ret_table,
+                      struct kern_error *err)
 {
     auto_fd fd = -1;
     int failed = open_verified(path, &fd, err);
@@ -168,7 +171,7 @@ static int open_table(const char *path, const struct kern_plugin **ret_table, st
         return failed;
     char name[40];
     (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd); /* fits: a number is short */
-    void *object = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    void *object = dlopen(own ? path : name, RTLD_NOW | RTLD_LOCAL);
     if (object == NULL)
         return kern_refuse(err, 0, "cannot load plugin \"%s\": %s", path, dlerror());
     const struct kern_plugin *table = dlsym(object, KERN_PLUGIN_SYMBOL);
@@ -180,7 +183,8 @@ static int open_table(const char *path, const struct kern_plugin **ret_table, st
     failed = check_table(table, path, err);
     if (failed != 0)
         return failed;
-    (void)steal_fd(&fd);
+    if (!own)
+        (void)steal_fd(&fd);
     *ret_table = table;
     return 0;
 }
@@ -191,7 +195,7 @@ static int load_builtin(struct core_plugin *plugin, const char *directory, struc
     int used = snprintf(path, sizeof(path), "%s/%s.so", directory, plugin->name);
     if (used < 0 || (size_t)used >= sizeof(path))
         return kern_refuse(err, ENAMETOOLONG, "cannot name plugin \"%s\"", plugin->name);
-    int failed = open_table(path, &plugin->table, err);
+    int failed = open_table(path, true, &plugin->table, err);
     if (failed != 0) {
         kern_hint(err, "install kern again: the plugin belongs into '%s'", directory);
         return failed;
@@ -259,7 +263,7 @@ int core_plugin_add_path(struct core_catalog *catalog, const char *path, struct 
     if (failed != 0)
         return failed;
     const struct kern_plugin *table = NULL;
-    failed = open_table(resolved, &table, err);
+    failed = open_table(resolved, false, &table, err);
     if (failed != 0)
         return failed;
     return core_catalog_add(catalog, table, resolved, ret_plugin, err);

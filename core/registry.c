@@ -2,7 +2,7 @@
  *
  * RUN/boxes/NAME   state of a box, "key value" lines, locked while any process of its supervision lives
  * RUN/boxes/NAME.sock   its control socket, once it has lived for a moment
- * RUN/ids/N        locked: the block of host ids that a box of real root has */
+ * RUN/id-blocks     byte N is locked: the block of host ids that a box of real root has */
 #include "registry.h"
 
 #include "cgroup_sweep.h"

@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 /* ---- Id blocks ---- */
@@ -20,54 +19,28 @@
 #define BLOCK_SIZE  UINT32_C(65536)
 #define BLOCK_COUNT 4096u
 
-/* Returns 1 when the block is ours now, 0 when a living box has it. The lock is on the file's inode, which may have been
- * removed by its last owner between our open and our lock. */
-static int try_block(int run, unsigned number, int *ret_fd)
-{
-    char path[32];
-    (void)snprintf(path, sizeof(path), "ids/%u", number); /* fits */
-    auto_fd fd = openat(run, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return -errno;
-    struct stat held, named;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-        return errno == EWOULDBLOCK ? 0 : -errno;
-    if (fstat(fd, &held) != 0 || fstatat(run, path, &named, AT_SYMLINK_NOFOLLOW) != 0 ||
-        held.st_ino != named.st_ino)
-        return 0;
-    *ret_fd = steal_fd(&fd);
-    return 1;
-}
-
+/* Byte N of one file stands for block N, locked as long as its box lives: the lock belongs to our open file, which the outer
+ * init shares, and to nobody else. */
 int kern_claim_ids(kern_box *box, uint32_t *ret_start, uint32_t *ret_count, struct kern_error *err)
 {
-    if (mkdirat(box->run_fd, "ids", 0700) != 0 && errno != EEXIST)
-        return kern_fail(err, errno, "cannot make the directory of id blocks");
+    auto_fd fd = openat(box->run_fd, "id-blocks", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return kern_fail(err, errno, "cannot open the file of id blocks");
     /* Where to begin is only a guess at a free one: boxes started in a row have pids in a row. */
     unsigned first = (unsigned)getpid() % BLOCK_COUNT;
     for (unsigned i = 0; i < BLOCK_COUNT; i++) {
         unsigned number = (first + i) % BLOCK_COUNT;
-        int got = try_block(box->run_fd, number, &box->ids_fd);
-        if (got < 0)
-            return kern_fail(err, -got, "cannot lock id block %u", number);
-        if (got == 0)
-            continue;
-        box->ids_block = number;
-        *ret_start = BLOCK_FIRST + number * BLOCK_SIZE;
-        *ret_count = BLOCK_SIZE;
-        return 0;
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
+        if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+            box->ids_fd = steal_fd(&fd);
+            *ret_start = BLOCK_FIRST + number * BLOCK_SIZE;
+            *ret_count = BLOCK_SIZE;
+            return 0;
+        }
+        if (errno != EAGAIN && errno != EACCES)
+            return kern_fail(err, errno, "cannot lock id block %u", number);
     }
     return kern_fail(err, EAGAIN, "cannot find a free block of ids: %u boxes are running", BLOCK_COUNT);
-}
-
-void core_release_ids(kern_box *box)
-{
-    if (box->ids_fd < 0)
-        return;
-    char path[32];
-    (void)snprintf(path, sizeof(path), "ids/%u", box->ids_block); /* fits */
-    (void)unlinkat(box->run_fd, path, 0); /* an empty file; the next owner takes it over otherwise */
-    core_close_fd(&box->ids_fd);
 }
 
 /* ---- kern's own directories ---- */

@@ -156,6 +156,7 @@ static int open_top(const kern_box *box, int *ret_fd, struct kern_error *err)
     return 0;
 }
 
+/* By descriptor: root of the box's own id range may not even look a name up there. */
 static int mount_scratch(const kern_box *box, const struct rootfs_state *state, int *ret_fd,
                          struct kern_error *err)
 {
@@ -203,15 +204,21 @@ static int make_overlay_directories(int scratch, struct kern_error *err)
     return 0;
 }
 
-static int mount_overlay(int lower, int scratch, struct kern_error *err)
+/* The names are the scratch directory's own, which is the working directory; only a lower that could not be attached there is
+ * named by its descriptor. */
+static int mount_overlay(int lower, int attached, int scratch, struct kern_error *err)
 {
-    char options[256], target[64];
-    (void)snprintf(
-        options, sizeof(options),
-        "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d/upper,workdir=/proc/self/fd/%d/work,userxattr",
-        lower, scratch, scratch);                                             /* fits: numbers are short */
-    (void)snprintf(target, sizeof(target), "/proc/self/fd/%d/root", scratch); /* fits */
-    int failed = sys_mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options);
+    char options[128];
+    if (attached)
+        (void)snprintf(options, sizeof(options),
+                       "lowerdir=lower,upperdir=upper,workdir=work,userxattr"); /* fits */
+    else
+        (void)snprintf(options, sizeof(options),
+                       "lowerdir=/proc/self/fd/%d,upperdir=upper,workdir=work,userxattr",
+                       lower); /* fits: a number is short */
+    int failed = sys_fchdir(scratch);
+    if (failed == 0)
+        failed = sys_mount("overlay", "root", "overlay", MS_NOSUID | MS_NODEV, options);
     if (failed == 0)
         return 0;
     kern_fail(err, -failed, "cannot mount an overlay on the root directory");
@@ -225,9 +232,7 @@ static int mount_overlay(int lower, int scratch, struct kern_error *err)
  * it again would show the old files. */
 static int check_xattrs(int scratch, struct kern_error *err)
 {
-    char path[40];
-    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", scratch); /* fits: a number is short */
-    long failed = sys_call(SYS_setxattr, SYS_P(path), SYS_P("user.kern"), SYS_P("1"), 1, 0, 0);
+    long failed = sys_call(SYS_fsetxattr, scratch, SYS_P("user.kern"), SYS_P("1"), 1, 0, 0);
     if (failed == 0)
         return 0;
     kern_fail(err, (int)-failed, "cannot use an overlay in memory on this kernel (older than 6.6)");
@@ -274,7 +279,7 @@ static int build_overlay(kern_box *box, const struct rootfs_state *state, int *r
     if (failed == 0)
         failed = write_hosts(state, lower, scratch, err);
     if (failed == 0)
-        failed = mount_overlay(lower, scratch, err);
+        failed = mount_overlay(lower, kern_root_tree(box) >= 0, scratch, err);
     if (failed != 0)
         return failed;
     int root = sys_open(scratch, "root", O_PATH | O_DIRECTORY, 0);

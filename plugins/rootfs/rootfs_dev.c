@@ -42,21 +42,29 @@ static int open_place(int root, const char *name, int *ret_fd, struct kern_error
     return 0;
 }
 
-/* Mounts a file system on NAME of the root and opens what is there now. */
-static int mount_place(int root, const char *name, const char *type, unsigned long flags, const char *data,
-                       int *ret_fd, struct kern_error *err)
+/* Mounts a file system on NAME of the directory and opens what is there then. mount(2) takes a name: it is used from inside the
+ * directory, where it was just seen to be no link. Whoever exchanged it in between could only lead us to another place of
+ * this mount namespace, and what stands at the name afterwards is looked at again. */
+static int mount_place(int root, const char *name, const char *type, unsigned long magic, unsigned long flags,
+                       const char *data, int *ret_fd, struct kern_error *err)
 {
     auto_fd place = -1;
     int failed = open_place(root, name, &place, err);
+    if (failed == 0 && sys_fchdir(root) != 0)
+        failed = kern_fail(err, EACCES, "cannot enter the root");
     if (failed != 0)
         return failed;
-    failed = sys_mount(type, path_of(place).text, type, flags, data);
+    failed = sys_mount(type, name, type, flags, data);
     if (failed != 0)
         return kern_fail(err, -failed, "cannot mount %s on \"/%s\" in the box", type, name);
-    int fd = sys_open_beneath(root, name, O_PATH | O_DIRECTORY, 0, NO_LINKS);
+    auto_fd fd = sys_open_beneath(root, name, O_PATH | O_DIRECTORY, 0, NO_LINKS);
     if (fd < 0)
         return kern_fail(err, -fd, "cannot open \"/%s\" in the box", name);
-    *ret_fd = fd;
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0 || (unsigned long)fs.f_type != magic)
+        return kern_fail(err, 0, "cannot use \"/%s\" in the box: it was exchanged while the box was built",
+                         name);
+    *ret_fd = steal_fd(&fd);
     return 0;
 }
 
@@ -74,13 +82,13 @@ static const struct node nodes[] = {
 };
 
 /* A user namespace cannot make device nodes, so the host's are bound, and looked at afterwards: what is bound must be the
- * device, whatever stood under that name. */
+ * device, whatever stood under that name. The working directory is the box's new and empty /dev. */
 static int bind_node(int dev, const struct node *node, struct kern_error *err)
 {
     auto_fd file = sys_open(dev, node->name, O_CREAT | O_EXCL | O_WRONLY, 0666);
     if (file < 0)
         return kern_fail(err, -file, "cannot make \"/dev/%s\" in the box", node->name);
-    int failed = sys_mount(node->host, path_of(file).text, NULL, MS_BIND, NULL);
+    int failed = sys_mount(node->host, node->name, NULL, MS_BIND, NULL);
     if (failed != 0)
         return kern_fail(err, -failed, "cannot bind \"%s\"", node->host);
     struct stat st;
@@ -109,18 +117,22 @@ static int add_links(int dev, struct kern_error *err)
 int rootfs_mount_dev(kern_box *box, int root, struct kern_error *err)
 {
     auto_fd dev = -1, pts = -1, shm = -1;
-    int failed = mount_place(root, "dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k", &dev, err);
+    int failed =
+        mount_place(root, "dev", "tmpfs", TMPFS_MAGIC, MS_NOSUID | MS_NOEXEC, "mode=755,size=64k", &dev, err);
     size_t count = sizeof(nodes) / sizeof(nodes[0]) - (kern_own_terminal(box) ? 0 : 1); /* tty comes last */
+    if (failed == 0 && sys_fchdir(dev) != 0)
+        failed = kern_fail(err, EACCES, "cannot enter \"/dev\" of the box");
     for (size_t i = 0; failed == 0 && i < count; i++)
         failed = bind_node(dev, &nodes[i], err);
     if (failed == 0)
         failed = add_links(dev, err);
     if (failed == 0)
-        failed = mount_place(dev, "pts", "devpts", MS_NOSUID | MS_NOEXEC,
+        failed = mount_place(dev, "pts", "devpts", DEVPTS_SUPER_MAGIC, MS_NOSUID | MS_NOEXEC,
                              "newinstance,ptmxmode=0666,mode=0620", &pts, err);
     /* No size: what is written there counts against the memory cap, where there is one. */
-    return failed != 0 ? failed
-                       : mount_place(dev, "shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777", &shm, err);
+    return failed != 0
+               ? failed
+               : mount_place(dev, "shm", "tmpfs", TMPFS_MAGIC, MS_NOSUID | MS_NODEV, "mode=1777", &shm, err);
 }
 
 /* ---- /proc ---- */
@@ -176,16 +188,14 @@ static int keep_uncovered(kern_box *box, int proc, struct kern_error *err)
 int rootfs_mount_proc(kern_box *box, int root, struct kern_error *err)
 {
     auto_fd proc = -1;
-    int failed = mount_place(root, "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, &proc, err);
+    int failed = mount_place(root, "proc", "proc", PROC_SUPER_MAGIC, MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL,
+                             &proc, err);
     if (failed == -EPERM)
         kern_hint(err, "this host hides parts of its own /proc (a container?): run kern where /proc is "
                        "complete, or start the "
                        "outer container with its masked paths unmasked");
     if (failed != 0)
         return failed;
-    struct statfs fs;
-    if (fstatfs(proc, &fs) != 0 || fs.f_type != PROC_SUPER_MAGIC)
-        return kern_fail(err, 0, "cannot use \"/proc\" in the box: it is not a procfs");
     failed = keep_uncovered(box, proc, err);
     if (failed != 0)
         return failed;
@@ -238,8 +248,8 @@ int rootfs_mount_sys(kern_box *box, int root, struct kern_error *err)
 {
     const char *path = NULL, *controller = NULL;
     auto_fd sys = -1;
-    int failed =
-        mount_place(root, "sys", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=16k", &sys, err);
+    int failed = mount_place(root, "sys", "tmpfs", TMPFS_MAGIC, MS_NOSUID | MS_NODEV | MS_NOEXEC,
+                             "mode=755,size=16k", &sys, err);
     if (failed == 0 && kern_group_view(box, 0, &path, &controller) != 0)
         failed = show_groups(box, sys, err);
     if (failed != 0)
