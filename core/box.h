@@ -227,7 +227,7 @@ struct kern_box {
     uint64_t child_sigmask;        /* what the command gets back */
     int64_t deadline_ms;           /* CLOCK_MONOTONIC, 0 none */
     int64_t start_ns, exec_ns, end_ns;
-    bool timed_out, executed, escalated, settled;
+    bool timed_out, executed, escalated, settled, swept;
     char worker_lost[32];     /* the plugin whose worker ended before the box did */
     int stop_signal;          /* forwarded last */
     char blocked_call[32];    /* the filter killed its caller for this */

@@ -404,8 +404,8 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
     core_workers_stop(box);
     teardown_all(box, ret_outcome);
     give_back(box);
-    if (!box->settled && box->run_fd >= 0)
-        core_registry_sweep(box); /* a longer run has done so meanwhile */
+    if (!box->swept && box->run_fd >= 0)
+        core_registry_sweep(box); /* one that was executed has done so meanwhile */
     mark(box, "teardown");
     if (box->timing)
         print_timing(box);

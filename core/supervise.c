@@ -343,13 +343,18 @@ static bool dispatch(kern_box *box, const struct epoll_event *event)
     return false;
 }
 
-/* A box that lives for some time is worth a control socket and a look at what others left behind; one that prints a line
- * and ends pays for neither. */
+/* A box that lives for some time is worth a control socket; one that prints a line and ends does not pay for it. */
 static void settle(kern_box *box)
 {
     box->settled = true;
     if (core_control_listen(box) == 0)
         (void)watch_fd(box, box->control_fd, EPOLLIN); /* unreachable then, as without it */
+}
+
+/* While the command runs there is time to look at what killed runs left behind; and kern's memory is its own again. */
+static void sweep(kern_box *box)
+{
+    box->swept = true;
     core_registry_sweep(box);
 }
 
@@ -378,6 +383,8 @@ void core_supervise(kern_box *box)
             sys_call(SYS_epoll_pwait, box->epoll_fd, SYS_P(events), EVENTS_AT_ONCE, wait_time(box), 0, 8);
         for (long i = 0; i < count; i++)
             ended = dispatch(box, &events[i]) || ended;
+        if (box->executed && !box->swept)
+            sweep(box);
         if (box->deadline_ms != 0 && now_ms() >= box->deadline_ms)
             on_deadline(box);
         else if (count == 0 && !box->settled)
