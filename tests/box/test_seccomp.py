@@ -267,8 +267,9 @@ class Privileged(Calls):
 
     def test_a_box_in_a_box(self):
         prefix = os.path.dirname(os.path.dirname(kerntest.KERN))
+        # The leak checker of a sanitized inner kern would trace itself, which the outer filter kills for.
         result = self.box("/opt/bin/kern", "box", "-q", "--", "sh", "-c", "echo nested; exit 5",
-                          options=["--privileged", "-q", "-v", f"{prefix}:/opt:ro"])
+                          options=["--privileged", "-q", "-v", f"{prefix}:/opt:ro", "-e", "ASAN_OPTIONS=detect_leaks=0"])
         self.assertEqual((result.code, result.out), (5, "nested\n"), result)
 
     def test_the_rest_still_dies(self):

@@ -331,13 +331,13 @@ static void test_third_party(void **state)
     assert_string_equal(core_values_find(&kit->hello->own, "text")->where, "--hello-text");
     accept(kit, "box --hello-text=ho");
     assert_string_equal(kern_get_string(&kit->hello->own, "text"), "ho");
-    refuse(kit, "box --text hi", "unknown option \"--text\"",
-           "did you mean --hello-text? All options: kern box --help");
+    refuse(kit, "box --text hi", "unknown option \"--text\"", "all options: kern box --help");
     refuse(kit, "box --hello-tetx hi", "unknown option \"--hello-tetx\"",
            "did you mean --hello-text? All options: kern box --help");
     refuse(kit, "box --hello-tone x", "unknown option \"--hello-tone\"",
            "did you mean --hello-text? All options: kern box --help");
-    refuse(kit, "box --hello-", "unknown option \"--hello-\"", "all options: kern box --help");
+    refuse(kit, "box --hello-", "unknown option \"--hello-\"",
+           "did you mean --hello-text? All options: kern box --help");
     /* Letters are kern's own. */
     refuse(kit, "box -z hi", "unknown option \"-z\"", "all options: kern box --help");
 }
