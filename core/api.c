@@ -343,6 +343,7 @@ void kern_report_call(kern_box *box, const char *name, const char *program, int3
         return;
     if (row != NULL && row->count == 1)
         kern_note(box, "blocked system call %s of '%s': killed", name, program);
+    box->blocked_init = box->blocked_init || fatal == 2;
     (void)snprintf(box->blocked_call, sizeof(box->blocked_call), "%s", name); /* names of calls are short */
     (void)snprintf(box->blocked_program, sizeof(box->blocked_program), "%s",
                    program); /* at most 15 bytes: comm */

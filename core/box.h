@@ -231,6 +231,7 @@ struct kern_box {
     char worker_lost[32];     /* the plugin whose worker ended before the box did */
     int stop_signal;          /* forwarded last */
     char blocked_call[32];    /* the filter killed its caller for this */
+    bool blocked_init;        /* once it was the box's PID 1 */
     char blocked_program[20]; /* and this was the caller */
 };
 

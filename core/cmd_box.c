@@ -179,14 +179,14 @@ static int read_spec(kern_box *box, int argc, char **argv, struct core_args *arg
     core_log_set_quiet(wants_quiet(argc, argv));
     int failed = core_catalog_builtin(box->catalog, err);
     if (failed == 0)
+        failed = add_builtin_values(box, err);
+    if (failed == 0)
         failed = core_config_load(core_args_peek(argc, argv, "--config"), box->catalog, &box->config,
                                   config_note, box, err);
     if (failed == 0)
         failed = add_configured_plugins(box, err);
     if (failed == 0)
         failed = core_config_bind(box->config, box->catalog, config_note, box, err);
-    if (failed == 0)
-        failed = add_builtin_values(box, err);
     if (failed == 0)
         failed = core_config_box(box->config, &box->options, err);
     if (failed == 0)
@@ -235,6 +235,24 @@ static int run(kern_box *box)
     return outcome.exit_code;
 }
 
+/* What was refused before there was a box is reported as well, if the words say where to. */
+static void report_refusal(kern_box *box, int argc, char **argv, const struct kern_error *err)
+{
+    const char *where = core_args_peek(argc, argv, "--report");
+    struct core_value *option = core_values_find(&box->options, "report");
+    struct kern_error ignored = {0};
+    if (where == NULL || option == NULL ||
+        core_value_set(option, where, KERN_FROM_FLAG, "--report", &ignored) != 0 ||
+        core_report_open(box, &ignored) != 0)
+        return;
+    struct core_outcome outcome;
+    struct core_evidence evidence = {.error = err};
+    core_classify(&evidence, &outcome);
+    core_report_not_alive(box);
+    core_report_started(box, &outcome);
+    (void)core_report_write(box, &outcome); /* the error itself has been printed */
+}
+
 static int plan(kern_box *box)
 {
     struct kern_error err = {0};
@@ -260,9 +278,10 @@ int core_cmd_box(int argc, char **argv)
     int failed = secure_descriptors(&err);
     if (failed == 0)
         failed = read_spec(&box, argc, argv, &args, &err);
-    if (failed != 0)
+    if (failed != 0) {
         core_log_error(&err);
-    else if (args.help)
+        report_refusal(&box, argc, argv, &err);
+    } else if (args.help)
         code = core_help_print(core_verb_find("box"));
     else if (kern_get_int(&box.options, "show-config") != 0)
         code = core_plan_show_config(&box);

@@ -52,11 +52,13 @@ static int check_folder(const char *path, const char *folder, struct kern_error 
     struct stat st;
     if (stat(folder, &st) != 0)
         return kern_refuse(err, errno, "cannot look at \"%s\", the folder of \"%s\"", folder, path);
-    if ((st.st_mode & S_IWOTH) == 0 || (st.st_mode & S_ISVTX) != 0)
+    bool shared = (st.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (st.st_mode & S_ISVTX) == 0;
+    bool foreign = st.st_uid != 0 && st.st_uid != geteuid();
+    if (!shared && !foreign)
         return 0;
-    int r =
-        kern_refuse(err, 0, "cannot trust \"%s\": everybody may write to its folder \"%s\"", path, folder);
-    kern_hint(err, "chmod o-w '%s'", folder);
+    int r = kern_refuse(err, 0, "cannot trust \"%s\": its folder \"%s\" %s", path, folder,
+                        shared ? "may be written by others" : "belongs to another user");
+    kern_hint(err, shared ? "chmod go-w '%s'" : "sudo chown root '%s'", folder);
     return r;
 }
 

@@ -32,11 +32,12 @@
 void core_box_init(kern_box *box)
 {
     *box = (kern_box){0};
-    int *const fds[] = {&box->cgroup_fd, &box->report_fd,  &box->started_fd,   &box->alive_fd,
-                        &box->state_fd,  &box->run_fd,     &box->epoll_fd,     &box->channel_fd,
-                        &box->signal_fd, &box->control_fd, &box->outer_pidfd,  &box->child_channel_fd,
-                        &box->root_fd,   &box->proc_fd,    &box->kern_pidfd,   &box->ids_fd,
-                        &box->ended_fd,  &box->maps_fd,    &box->host_proc_fd, &box->terminal.master};
+    int *const fds[] = {&box->cgroup_fd,      &box->report_fd,  &box->started_fd,   &box->alive_fd,
+                        &box->state_fd,       &box->run_fd,     &box->epoll_fd,     &box->channel_fd,
+                        &box->signal_fd,      &box->control_fd, &box->outer_pidfd,  &box->child_channel_fd,
+                        &box->root_fd,        &box->proc_fd,    &box->kern_pidfd,   &box->ids_fd,
+                        &box->ended_fd,       &box->maps_fd,    &box->host_proc_fd, &box->terminal.master,
+                        &box->terminal.out_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         *fds[i] = -1;
     memcpy(box->shell_name, "/bin/sh", sizeof("/bin/sh"));
@@ -293,6 +294,7 @@ static struct core_evidence gather(const kern_box *box, const struct kern_error 
         .oom = box->usage.oom_own == 1,
         .memory_cap = (uint64_t)kern_get_int(&box->options, "memory"),
         .blocked_call = box->blocked_call[0] != '\0' ? box->blocked_call : NULL,
+        .blocked_init = box->blocked_init,
         .blocked_program = box->blocked_program,
         .worker_lost = box->worker_lost[0] != '\0' ? box->worker_lost : NULL,
     };

@@ -69,7 +69,7 @@ static void classify_signal(const struct core_evidence *evidence, int signal, st
 {
     outcome->exit_code = 128 + signal;
     outcome->signal = signal;
-    if (evidence->blocked_call != NULL && (signal == SIGSYS || signal == SIGKILL))
+    if (evidence->blocked_call != NULL && (signal == SIGSYS || (signal == SIGKILL && evidence->blocked_init)))
         classify_blocked(evidence, outcome);
     else if (evidence->oom && signal == SIGKILL)
         classify_oom(evidence, outcome);

@@ -27,6 +27,7 @@ struct core_evidence {
     bool oom;        /* the kernel's OOM killer acted in the box's own group */
     uint64_t memory_cap;
     const char *blocked_call; /* the filter killed its caller for this call; NULL: never */
+    bool blocked_init;        /* kern killed PID 1 of the box for it, by SIGKILL */
     const char *blocked_program;
     const char *worker_lost; /* plugin whose worker ended first; NULL: none */
 };

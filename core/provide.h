@@ -82,7 +82,8 @@ int32_t kern_own_terminal(const kern_box *box);
 const struct kern_rule *kern_rules(const kern_box *box, uint64_t *ret_count);
 /* Calls the handler that a plugin registered for this call. Returns -ENOENT when nobody did. */
 int32_t kern_dispatch_call(kern_box *box, struct kern_call *call);
-/* The filter stopped a call: counted in the report; `fatal` when the caller was killed for it. */
+/* The filter stopped a call, which is counted in the report. `fatal`: 0 the caller goes on, 1 it was killed, 2 it was killed and
+ * was the box's PID 1. */
 void kern_report_call(kern_box *box, const char *name, const char *program, int32_t pid, uint32_t fatal);
 /* prepare: a function of a heavy object beside the plugins (libseccomp, a JSON reader, ...), opened only when it is needed,
  * under the same checks as a plugin. NULL with the error set. */

@@ -1,7 +1,7 @@
 /* Living boxes and what dead ones left behind; see registry.h. Host side.
  *
  * RUN/boxes/NAME   state of a box, "key value" lines, locked while any process of its supervision lives
- * RUN/boxes/NAME.sock   its control socket, once it has lived for a moment
+ * RUN/sockets/NAME  its control socket, once it has lived for a moment
  * RUN/id-blocks     byte N is locked: the block of host ids that a box of real root has */
 #include "registry.h"
 
@@ -232,12 +232,9 @@ static void sweep_line(int run, const char *key, const char *value)
 {
     if (strcmp(key, "group") == 0)
         (void)cgroup_sweep(value); /* judges the path itself; what is busy stays for the next run */
-    else if (strcmp(key, "socket") == 0 && strchr(value, '/') == NULL) {
-        char path[CORE_NAME_MAX + 32];
-        int used = snprintf(path, sizeof(path), "boxes/%s", value);
-        if (used > 0 && (size_t)used < sizeof(path))
-            (void)unlinkat(run, path, 0); /* gone already is as good */
-    }
+    else if (strcmp(key, "socket") == 0 && strncmp(value, "sockets/", 8) == 0 &&
+             strchr(value + 8, '/') == NULL)
+        (void)unlinkat(run, value, 0); /* gone already is as good */
 }
 
 static void sweep_state(int run, const char *name, int fd)

@@ -322,6 +322,38 @@ static bool is_worker(kern_box *box, int fd)
     return false;
 }
 
+/* Bytes that the other side does not take yet wait in the relay, and where they came from is not listened to meanwhile: the
+ * loop would be told of it without end. */
+static void settle_relay(kern_box *box, struct core_relay *relay, int source)
+{
+    bool wait = relay->length > 0 && !relay->closed;
+    if (relay->closed || (wait && !relay->waiting))
+        (void)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_DEL, source, 0, 0,
+                       0); /* it may be out already */
+    else if (!wait && relay->waiting)
+        (void)watch_fd(box, source, EPOLLIN); /* it was there before */
+    relay->waiting = wait;
+}
+
+static void on_terminal(kern_box *box, int fd)
+{
+    if (fd == STDIN_FILENO) {
+        core_terminal_input(&box->terminal);
+        settle_relay(box, &box->terminal.in, STDIN_FILENO);
+    } else {
+        core_terminal_output(&box->terminal);
+        settle_relay(box, &box->terminal.out, box->terminal.master);
+    }
+}
+
+static void retry_relays(kern_box *box)
+{
+    if (box->terminal.in.waiting)
+        on_terminal(box, STDIN_FILENO);
+    if (box->terminal.out.waiting)
+        on_terminal(box, box->terminal.master);
+}
+
 /* Returns true when the box has ended. */
 static bool dispatch(kern_box *box, const struct epoll_event *event)
 {
@@ -332,11 +364,9 @@ static bool dispatch(kern_box *box, const struct epoll_event *event)
         (void)on_channel(box); /* more of it wakes the loop again */
     else if (fd == box->signal_fd)
         on_signal(box);
-    else if (box->terminal.master >= 0 && (fd == box->terminal.master || fd == STDIN_FILENO)) {
-        core_terminal_pump(&box->terminal, fd == STDIN_FILENO, fd == box->terminal.master);
-        if (fd == STDIN_FILENO ? box->terminal.in.closed : box->terminal.out.closed)
-            (void)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_DEL, fd, 0, 0, 0); /* it was added */
-    } else if (fd == box->control_fd)
+    else if (box->terminal.master >= 0 && (fd == box->terminal.master || fd == STDIN_FILENO))
+        on_terminal(box, fd);
+    else if (fd == box->control_fd)
         core_control_accept(box);
     else if (!is_worker(box, fd))
         on_watched(box, fd, event->events);
@@ -360,7 +390,8 @@ static void sweep(kern_box *box)
 
 static int wait_time(const kern_box *box)
 {
-    int64_t wait = box->settled ? -1 : SETTLED_MS;
+    bool relays = box->terminal.in.waiting || box->terminal.out.waiting;
+    int64_t wait = box->settled && !relays ? -1 : SETTLED_MS;
     if (box->deadline_ms != 0) {
         int64_t left = box->deadline_ms - now_ms();
         left = left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : left;
@@ -385,6 +416,7 @@ void core_supervise(kern_box *box)
             ended = dispatch(box, &events[i]) || ended;
         if (box->executed && !box->swept)
             sweep(box);
+        retry_relays(box);
         if (box->deadline_ms != 0 && now_ms() >= box->deadline_ms)
             on_deadline(box);
         else if (count == 0 && !box->settled)

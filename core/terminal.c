@@ -6,6 +6,7 @@
 #include "inner.h"
 #include "sys.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +42,7 @@ int core_child_terminal(kern_box *box, struct kern_error *err)
 
 /* ---- In kern ---- */
 
-static void forward(struct core_terminal *terminal, int from, int to, struct core_relay *relay)
+static void forward(int from, int to, struct core_relay *relay)
 {
     if (relay->length == 0 && !relay->closed) {
         long got = sys_read(from, relay->bytes, sizeof(relay->bytes));
@@ -52,16 +53,15 @@ static void forward(struct core_terminal *terminal, int from, int to, struct cor
     }
     while (relay->done < relay->length) {
         long put = sys_write(to, relay->bytes + relay->done, relay->length - relay->done);
+        if (put == -EAGAIN || put == -EINTR)
+            return;
         if (put <= 0) {
-            if (put != -EAGAIN && put != -EINTR)
-                relay->closed = true;
+            relay->closed = true;
             break;
         }
         relay->done += (size_t)put;
     }
-    if (relay->done == relay->length)
-        relay->done = relay->length = 0;
-    (void)terminal; /* one signature for both directions */
+    relay->done = relay->length = 0;
 }
 
 void core_terminal_resize(struct core_terminal *terminal)
@@ -76,6 +76,9 @@ int core_terminal_start(struct core_terminal *terminal, int master)
 {
     terminal->master = master;
     (void)fcntl(master, F_SETFL, O_RDWR | O_NONBLOCK); /* without it a full pipe would only delay us */
+    /* A terminal that was stopped (Ctrl-S) must not stop the deadline. Not O_NONBLOCK on the descriptor that we were given:
+     * it is the shell's as well. */
+    terminal->out_fd = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (tcgetattr(STDIN_FILENO, &terminal->saved) != 0)
         return 0;
     struct termios raw = terminal->saved;
@@ -85,23 +88,44 @@ int core_terminal_start(struct core_terminal *terminal, int master)
     return 0;
 }
 
-void core_terminal_pump(struct core_terminal *terminal, bool input, bool output)
+static int output_of(const struct core_terminal *terminal)
 {
-    if (terminal->master < 0)
-        return;
-    if (input)
-        forward(terminal, STDIN_FILENO, terminal->master, &terminal->in);
-    if (output)
-        forward(terminal, terminal->master, STDOUT_FILENO, &terminal->out);
+    return terminal->out_fd >= 0 ? terminal->out_fd : STDOUT_FILENO;
+}
+
+void core_terminal_input(struct core_terminal *terminal)
+{
+    if (terminal->master >= 0)
+        forward(STDIN_FILENO, terminal->master, &terminal->in);
+}
+
+void core_terminal_output(struct core_terminal *terminal)
+{
+    if (terminal->master >= 0)
+        forward(terminal->master, output_of(terminal), &terminal->out);
+}
+
+/* What the command printed last may still lie in the pair, and a slow terminal gets a second to take it. */
+static void drain(struct core_terminal *terminal)
+{
+    int patience = 10;
+    while (patience > 0 && !terminal->out.closed) {
+        core_terminal_output(terminal);
+        struct pollfd more = {.fd = terminal->master, .events = POLLIN};
+        if (terminal->out.length == 0 && poll(&more, 1, 0) <= 0)
+            return;
+        struct pollfd wait = {.fd = output_of(terminal), .events = POLLOUT};
+        if (terminal->out.length > 0 && poll(&wait, 1, 100) == 0)
+            patience--;
+    }
 }
 
 void core_terminal_stop(struct core_terminal *terminal)
 {
     if (terminal->master >= 0) {
-        /* What the command printed last may still lie in the pair. */
-        for (int rounds = 0; rounds < 256 && !terminal->out.closed; rounds++)
-            forward(terminal, terminal->master, STDOUT_FILENO, &terminal->out);
+        drain(terminal);
         (void)close(terminal->master); /* a terminal has nothing to flush */
+        core_close_fd(&terminal->out_fd);
         terminal->master = -1;
     }
     if (terminal->raw)

@@ -12,10 +12,12 @@ struct core_relay {
     char bytes[4096];
     size_t length, done;
     bool closed;
+    bool waiting; /* what is in it could not be written yet: its source is not listened to */
 };
 
 struct core_terminal {
     int master; /* -1: none */
+    int out_fd; /* the caller's terminal again, opened so that it never blocks us; -1: standard output as it is */
     bool raw;
     struct termios saved;
     struct core_relay in, out;
@@ -23,8 +25,9 @@ struct core_terminal {
 
 int core_terminal_start(struct core_terminal *terminal, int master);
 void core_terminal_resize(struct core_terminal *terminal);
-/* Moves what is there in the directions that are ready. Never blocks on input; output goes to the caller's stdout. */
-void core_terminal_pump(struct core_terminal *terminal, bool input, bool output);
+/* Moves what is there in one direction, as far as it goes without waiting. */
+void core_terminal_input(struct core_terminal *terminal);
+void core_terminal_output(struct core_terminal *terminal);
 /* Drains, closes, and puts the caller's terminal back. Harmless when there is none. */
 void core_terminal_stop(struct core_terminal *terminal);
 

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,12 +169,15 @@ int rootfs_parse_host(const char *text, char *ret_line, size_t size, struct kern
     int valid = colon != NULL && colon != text;
     for (const char *c = text; valid && c < colon; c++)
         valid = isalnum((unsigned char)*c) || *c == '-' || *c == '.' || *c == '_';
-    if (!valid ||
-        (inet_pton(AF_INET, colon + 1, address) != 1 && inet_pton(AF_INET6, colon + 1, address) != 1)) {
+    /* The host is reached on the shared loopback, or not at all. */
+    bool gateway = valid && strcmp(colon + 1, "host-gateway") == 0;
+    if (!valid || (!gateway && inet_pton(AF_INET, colon + 1, address) != 1 &&
+                   inet_pton(AF_INET6, colon + 1, address) != 1)) {
         kern_refuse(err, 0, "cannot use --add-host \"%s\": write it as NAME:IP, such as db:127.0.0.1", text);
         return -EINVAL;
     }
-    int used = snprintf(ret_line, size, "%s %.*s", colon + 1, (int)(colon - text), text);
+    int used =
+        snprintf(ret_line, size, "%s %.*s", gateway ? "127.0.0.1" : colon + 1, (int)(colon - text), text);
     return used > 0 && (size_t)used < size
                ? 0
                : kern_refuse(err, ENAMETOOLONG, "cannot use --add-host \"%s\"", text);

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -257,16 +258,13 @@ static int is_still_there(int listener, uint64_t id)
 /* SIGSYS, so that whoever waits for the caller sees what it died of; SIGKILL where that could be shrugged off. The signal is
  * acted on when the call returns, which is why it is sent before the answer. While the notification is valid the caller
  * cannot have been replaced. */
-static void kill_caller(int listener, const struct seccomp_notif *notification)
+static void kill_caller(int listener, const struct seccomp_notif *notification, const struct caller *caller)
 {
-    struct caller caller;
-    if (look_at_caller(notification->pid, &caller) != 0)
-        return;
-    auto_fd pidfd = (int)sys_call(SYS_pidfd_open, caller.group, 0, 0, 0, 0, 0);
+    auto_fd pidfd = (int)sys_call(SYS_pidfd_open, caller->group, 0, 0, 0, 0, 0);
     if (pidfd < 0 || !is_still_there(listener, notification->id))
         return;
     uint64_t sigsys = UINT64_C(1) << (SIGSYS - 1);
-    int signal = caller.is_init || (caller.signals & sigsys) != 0 ? SIGKILL : SIGSYS;
+    int signal = caller->is_init || (caller->signals & sigsys) != 0 ? SIGKILL : SIGSYS;
     (void)sys_call(SYS_pidfd_send_signal, pidfd, signal, 0, 0, 0, 0); /* gone already is as good */
 }
 
@@ -281,10 +279,16 @@ static void respond(int listener, const struct seccomp_notif *notification, int 
 static void block_call(kern_box *box, int listener, const struct seccomp_notif *notification)
 {
     char program[17];
+    struct caller caller = {0};
     const char *name = seccomp_call_name(notification->data.nr);
+    bool known = look_at_caller(notification->pid, &caller) == 0;
     read_program_name(notification->pid, program, sizeof(program));
-    kern_report_call(box, name != NULL ? name : "unknown", program, (int32_t)notification->pid, 1);
-    kill_caller(listener, notification);
+    if (!is_still_there(listener, notification->id))
+        return; /* what was read may be about somebody else */
+    kern_report_call(box, name != NULL ? name : "unknown", program, (int32_t)notification->pid,
+                     caller.is_init ? 2 : 1);
+    if (known)
+        kill_caller(listener, notification, &caller);
     respond(listener, notification, EPERM, 0, 0);
 }
 
