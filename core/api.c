@@ -379,6 +379,11 @@ int32_t kern_child_scratch(const kern_box *box, int32_t *ret_parent, const char 
     return box->scratch_fd;
 }
 
+int32_t kern_child_disk(const kern_box *box)
+{
+    return box->disk_path[0] != '\0' ? box->child_disk_fd : -1;
+}
+
 void kern_child_proc(kern_box *box, int32_t fd)
 {
     box->proc_fd = fd;

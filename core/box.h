@@ -204,7 +204,10 @@ struct kern_box {
 
     struct core_shared *shared;
     int report_fd, started_fd, alive_fd; /* the caller's; -1: none */
-    int ended_fd;                        /* eventfd: the outer init has reaped the first process */
+    int disk_fd;                         /* scratch on disk, or -1 */
+    int child_disk_fd;                   /* the same, opened again in the box's mount namespace */
+    char disk_path[512];
+    int ended_fd;         /* eventfd: the outer init has reaped the first process */
     int maps_fd;          /* eventfd: the first process waits for the maps of its inner user namespace */
     int state_fd, run_fd; /* lock file of this box, run directory */
     char *own_state[2];   /* canonical: run directory, data directory; NULL where there is none */

@@ -208,6 +208,13 @@ static int open_scratch(kern_box *box, struct kern_error *err)
         return kern_fail(err, -parent, "cannot open the run directory \"%s\"", box->run_path);
     box->scratch_fd = fd; /* both are closed at exec, like everything in this process */
     box->scratch_parent_fd = parent;
+    if (box->disk_path[0] == '\0')
+        return 0;
+    int disk =
+        sys_open_beneath(AT_FDCWD, box->disk_path, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS);
+    if (disk < 0)
+        return kern_fail(err, -disk, "cannot open the box's scratch directory \"%s\"", box->disk_path);
+    box->child_disk_fd = disk;
     return 0;
 }
 

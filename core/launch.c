@@ -92,6 +92,8 @@ static int idmap_sources(kern_box *box, struct kern_error *err)
     if (box->ids.shifted == 0)
         return 0;
     give_pipes(box);
+    if (box->disk_fd >= 0 && fchownat(box->disk_fd, "", box->ids.base, box->ids.gid_base, AT_EMPTY_PATH) != 0)
+        return kern_fail(err, errno, "cannot give the scratch directory to the box");
     return core_idmap_mounts(box, err);
 }
 

@@ -15,14 +15,23 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-int core_mount_source(struct core_mount *mount, int fd, struct kern_error *err)
+int core_mount_source_path(int fd, char *ret_path, size_t size, struct kern_error *err)
 {
-    char link[40], path[PATH_MAX];
+    char link[40];
     (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
-    ssize_t length = readlink(link, path, sizeof(path) - 1);
+    ssize_t length = readlink(link, ret_path, size - 1);
     if (length <= 0)
         return kern_fail(err, errno, "cannot learn the path of a mount source");
-    path[length] = '\0';
+    ret_path[length] = '\0';
+    return 0;
+}
+
+int core_mount_source(struct core_mount *mount, int fd, struct kern_error *err)
+{
+    char path[PATH_MAX];
+    int failed = core_mount_source_path(fd, path, sizeof(path), err);
+    if (failed != 0)
+        return failed;
     struct stat st;
     if (fstat(fd, &st) != 0)
         return kern_fail(err, errno, "cannot look at mount source \"%s\"", path);

@@ -6,6 +6,8 @@
 
 /* Host side. Fills identity (device, inode, canonical path) from an O_PATH descriptor; keeps a duplicate. */
 int core_mount_source(struct core_mount *mount, int fd, struct kern_error *err);
+/* Host side. The canonical path of what a descriptor stands for. */
+int core_mount_source_path(int fd, char *ret_path, size_t size, struct kern_error *err);
 /* Host side, real root: detached copies of all sources, with the ids of the box. After the maps are written. */
 int core_idmap_mounts(kern_box *box, struct kern_error *err);
 void core_mounts_clear(kern_box *box);

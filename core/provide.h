@@ -45,6 +45,10 @@ int kern_claim_ids(kern_box *box, uint32_t *ret_start, uint32_t *ret_count, stru
 int kern_root_source(kern_box *box, int32_t fd, struct kern_error *err);
 int32_t kern_root_tree(const kern_box *box);
 int32_t kern_child_reopen(const kern_box *box, struct kern_error *err);
+/* prepare: an overlay cannot have its upper directory on this kernel's tmpfs: a directory on disk, gone when the box is. */
+int kern_disk_scratch(kern_box *box, struct kern_error *err);
+/* enter: that directory, or -1. */
+int32_t kern_child_disk(const kern_box *box);
 /* Mount points may be made in the root: it is private to the box, not a directory of the host. */
 void kern_root_is_private(kern_box *box);
 /* enter: `fd` is the mounted new root. The core keeps it; it closes at exec. */

@@ -7,6 +7,7 @@
 
 #include "cgroup_sweep.h"
 #include "cleanup.h"
+#include "scratch.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -235,6 +236,8 @@ static void sweep_line(int run, const char *key, const char *value)
     else if (strcmp(key, "socket") == 0 && strncmp(value, "sockets/", 8) == 0 &&
              strchr(value + 8, '/') == NULL)
         (void)unlinkat(run, value, 0); /* gone already is as good */
+    else if (strcmp(key, "scratch") == 0)
+        core_scratch_sweep(value);
 }
 
 static void sweep_state(int run, const char *name, int fd)

@@ -4,6 +4,7 @@
 
 #include "cleanup.h"
 #include "plugin.h"
+#include "resources.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -45,7 +46,7 @@ int kern_claim_ids(kern_box *box, uint32_t *ret_start, uint32_t *ret_count, stru
 
 /* ---- kern's own directories ---- */
 
-static int data_directory(char *ret_path, size_t size)
+int core_data_directory(char *ret_path, size_t size)
 {
     const char *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     int used = xdg != NULL && xdg[0] == '/'     ? snprintf(ret_path, size, "%s/kern", xdg)
@@ -73,12 +74,12 @@ int core_find_own_state(kern_box *box)
 {
     char path[PATH_MAX];
     box->own_state[0] = realpath(box->run_path, NULL);
-    if (data_directory(path, sizeof(path)) == 0)
+    if (core_data_directory(path, sizeof(path)) == 0)
         box->own_state[1] = realpath(path, NULL);
     return box->own_state[0] != NULL ? 0 : -errno;
 }
 
-static int make_path(const char *path)
+int core_make_path(const char *path)
 {
     char part[PATH_MAX + 96];
     (void)snprintf(part, sizeof(part), "%s", path); /* callers bound it */
@@ -101,10 +102,10 @@ int kern_named_volume(kern_box *box, const char *name, int32_t *ret_fd, struct k
     if (!valid)
         return kern_refuse(
             err, 0, "cannot use volume \"%s\": neither a path (with a /) nor a name of [A-Za-z0-9_.-]", name);
-    if (data_directory(base, sizeof(base)) != 0)
+    if (core_data_directory(base, sizeof(base)) != 0)
         return kern_refuse(err, ENAMETOOLONG, "cannot find the directory of named volumes");
     (void)snprintf(path, sizeof(path), "%s/volumes/%s", base, name); /* sized for it */
-    int failed = make_path(path);
+    int failed = core_make_path(path);
     int fd = failed == 0 ? open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
     if (fd < 0)
         return kern_refuse(err, failed != 0 ? -failed : errno, "cannot make the named volume \"%s\"", path);

@@ -13,6 +13,7 @@
 #include <linux/mount.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -25,6 +26,16 @@ static int refuse_directory(const char *path, const char *why, const char *hint,
     if (hint != NULL)
         kern_hint(err, "%s", hint);
     return -EINVAL;
+}
+
+/* Without user xattrs on tmpfs (before Linux 6.6) an overlay cannot make directories opaque: removing one of the lower and making
+ * it again would show the old files. */
+static int tmpfs_has_xattrs(void)
+{
+    if (getenv("KERN_DEBUG") != NULL && strstr(getenv("KERN_DEBUG"), "disk-scratch") != NULL)
+        return 0;
+    auto_fd file = memfd_create("kern", MFD_CLOEXEC); /* on the kernel's own tmpfs */
+    return file >= 0 && fsetxattr(file, "user.kern", "1", 1, 0) == 0;
 }
 
 static int prepare_directory(kern_box *box, struct rootfs_state *state, const char *path,
@@ -49,9 +60,12 @@ static int prepare_directory(kern_box *box, struct rootfs_state *state, const ch
             "leave out --rootfs: the box then gets the host's programs, and nothing else of it", err);
     state->from =
         kern_get_int(kern_options(box), "bind-rootfs") != 0 ? ROOTFS_FROM_BIND : ROOTFS_FROM_OVERLAY;
+    int failed = 0;
     if (state->from == ROOTFS_FROM_OVERLAY)
         kern_root_is_private(box);
-    return kern_root_source(box, fd, err);
+    if (state->from == ROOTFS_FROM_OVERLAY && !tmpfs_has_xattrs())
+        failed = kern_disk_scratch(box, err);
+    return failed != 0 ? failed : kern_root_source(box, fd, err);
 }
 
 #define HOSTS_MOST 16
@@ -193,51 +207,42 @@ static int open_lower(kern_box *box, int scratch, int *ret_fd, struct kern_error
     return 0;
 }
 
-static int make_overlay_directories(int scratch, struct kern_error *err)
+/* `upper` is where changes go: the tmpfs, or a directory on disk. */
+static int make_overlay_directories(int scratch, int upper, struct kern_error *err)
 {
-    static const char *const directories[] = {"upper", "work", "root"};
+    static const char *const directories[] = {"upper", "work", "root"}; /* the last is the mount point */
     for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++) {
-        int failed = sys_mkdirat(scratch, directories[i], 0755);
+        int failed = sys_mkdirat(i < 2 ? upper : scratch, directories[i], 0755);
         if (failed != 0)
             return kern_fail(err, -failed, "cannot make \"%s\" for the overlay", directories[i]);
     }
     return 0;
 }
 
-/* The names are the scratch directory's own, which is the working directory; only a lower that could not be attached there is
- * named by its descriptor. */
-static int mount_overlay(int lower, int attached, int scratch, struct kern_error *err)
+/* The names are the scratch directory's own, which is the working directory; what stands elsewhere is named by descriptor. */
+static int mount_overlay(int lower, int attached, int scratch, int disk, struct kern_error *err)
 {
-    char options[128];
-    if (attached)
-        (void)snprintf(options, sizeof(options),
-                       "lowerdir=lower,upperdir=upper,workdir=work,userxattr"); /* fits */
-    else
-        (void)snprintf(options, sizeof(options),
-                       "lowerdir=/proc/self/fd/%d,upperdir=upper,workdir=work,userxattr",
+    char options[192], lower_name[40] = "lower", base[40] = "";
+    if (!attached)
+        (void)snprintf(lower_name, sizeof(lower_name), "/proc/self/fd/%d",
                        lower); /* fits: a number is short */
+    if (disk >= 0)
+        (void)snprintf(base, sizeof(base), "/proc/self/fd/%d/", disk); /* fits */
+    (void)snprintf(options, sizeof(options), "lowerdir=%s,upperdir=%supper,workdir=%swork,userxattr",
+                   lower_name, base, base);
     int failed = sys_fchdir(scratch);
     if (failed == 0)
         failed = sys_mount("overlay", "root", "overlay", MS_NOSUID | MS_NODEV, options);
     if (failed == 0)
         return 0;
     kern_fail(err, -failed, "cannot mount an overlay on the root directory");
+    if (failed == -ENODEV)
+        kern_hint(err,
+                  "this kernel has no overlay file system (sudo modprobe overlay), or use --bind-rootfs");
     kern_hint(err, "its file system may not serve as a lower directory: copy it elsewhere, or use "
                    "--bind-rootfs (the box then "
                    "writes into the directory itself)");
     return failed;
-}
-
-/* Without user xattrs on tmpfs (before Linux 6.6) an overlay cannot make directories opaque: removing one of the lower and making
- * it again would show the old files. */
-static int check_xattrs(int scratch, struct kern_error *err)
-{
-    long failed = sys_call(SYS_fsetxattr, scratch, SYS_P("user.kern"), SYS_P("1"), 1, 0, 0);
-    if (failed == 0)
-        return 0;
-    kern_fail(err, (int)-failed, "cannot use an overlay in memory on this kernel (older than 6.6)");
-    kern_hint(err, "use --bind-rootfs, or the host root");
-    return (int)failed;
 }
 
 static int write_upper(int scratch, const char *path, const char *text)
@@ -269,17 +274,16 @@ static int build_overlay(kern_box *box, const struct rootfs_state *state, int *r
                          struct kern_error *err)
 {
     auto_fd lower = -1, scratch = -1;
+    int disk = kern_child_disk(box); /* the core's */
     int failed = mount_scratch(box, state, &scratch, err);
-    if (failed == 0)
-        failed = check_xattrs(scratch, err);
     if (failed == 0)
         failed = open_lower(box, scratch, &lower, err);
     if (failed == 0)
-        failed = make_overlay_directories(scratch, err);
+        failed = make_overlay_directories(scratch, disk >= 0 ? disk : scratch, err);
     if (failed == 0)
-        failed = write_hosts(state, lower, scratch, err);
+        failed = write_hosts(state, lower, disk >= 0 ? disk : scratch, err);
     if (failed == 0)
-        failed = mount_overlay(lower, kern_root_tree(box) >= 0, scratch, err);
+        failed = mount_overlay(lower, kern_root_tree(box) >= 0, scratch, disk, err);
     if (failed != 0)
         return failed;
     int root = sys_open(scratch, "root", O_PATH | O_DIRECTORY, 0);

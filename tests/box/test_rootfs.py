@@ -169,6 +169,15 @@ class Volumes(BoxCase):
         self.shell("touch /dev/shm/x", options=["-v", f"{folder}:/dev/shm"])
         self.assertEqual(os.listdir(folder), ["x"])
 
+    def test_scratch_on_disk(self):
+        """What kernels before 6.6 need; asked for here by KERN_DEBUG."""
+        data = self.folder()
+        env = {"XDG_DATA_HOME": data, "KERN_DEBUG": "disk-scratch"}
+        script = "rm -r /etc; mkdir /etc; echo new >/etc/x; ls /etc; mkdir -p /a/b; chmod 0 /a; :"
+        self.assertEqual(self.shell(script, env=env), "x\n")
+        self.assertEqual(os.listdir(self.root + "/etc") != ["x"], True)
+        self.assertEqual(os.path.exists(f"{data}/kern/scratch"), False)
+
     def test_a_named_volume(self):
         data = self.folder()
         env = {"XDG_DATA_HOME": data}
