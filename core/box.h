@@ -204,8 +204,10 @@ struct kern_box {
 
     struct core_shared *shared;
     int report_fd, started_fd, alive_fd; /* the caller's; -1: none */
-    int disk_fd;                         /* scratch on disk, or -1 */
-    int child_disk_fd;                   /* the same, opened again in the box's mount namespace */
+    int report_folder;                   /* --report FILE: where the finished report takes the name */
+    char report_name[256];
+    int disk_fd;       /* scratch on disk, or -1 */
+    int child_disk_fd; /* the same, opened again in the box's mount namespace */
     char disk_path[512];
     int ended_fd;         /* eventfd: the outer init has reaped the first process */
     int maps_fd;          /* eventfd: the first process waits for the maps of its inner user namespace */

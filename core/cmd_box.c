@@ -12,6 +12,7 @@
 #include "report.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -29,9 +30,18 @@ static void config_note(void *data, const char *text)
  * box's. Everything else that was inherited stays behind at exec. */
 static int secure_descriptors(struct kern_error *err)
 {
+    (void)signal(
+        SIGXFSZ,
+        SIG_IGN); /* the caller's limit on file sizes is then an error with a name; the box gets the default */
     for (int fd = 0; fd <= 2; fd++) {
         struct stat st;
-        if (fstat(fd, &st) == 0)
+        bool open_already = fstat(fd, &st) == 0;
+        /* A directory here would be a door to the host: /proc/self/fd/0/.. leads on from it. */
+        if (open_already && (S_ISDIR(st.st_mode) || (fcntl(fd, F_GETFL) & O_PATH) != 0))
+            return kern_refuse(
+                err, 0, "cannot give the box standard stream %d: it is a directory or a path of the host",
+                fd);
+        if (open_already)
             continue;
         int null = open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
         if (null != fd)

@@ -218,6 +218,18 @@ static int open_scratch(kern_box *box, struct kern_error *err)
     return 0;
 }
 
+/* Close-on-exec is too late: the kernel resolves the command, its #! line and its loader while these descriptors are still open,
+ * and a hostile root may name them through /proc/self/fd. Only the channel stays, a socket that leads nowhere. */
+static int close_inherited(const kern_box *box, struct kern_error *err)
+{
+    int channel = box->child_channel_fd;
+    long failed = channel > 3 ? sys_call(SYS_close_range, 3, channel - 1, 0, 0, 0, 0) : 0;
+    if (failed == 0)
+        failed = sys_call(SYS_close_range, channel + 1, ~0U, 0, 0, 0, 0);
+    return failed == 0 ? 0
+                       : kern_fail(err, (int)-failed, "cannot close kern's descriptors before the command");
+}
+
 static int build(kern_box *box, struct kern_error *err)
 {
     size_t at = 0;
@@ -247,6 +259,10 @@ static int build(kern_box *box, struct kern_error *err)
     core_moment(box, "userns");
     if (failed == 0 && path != NULL)
         failed = change_workdir(box, workdir, err);
+    if (failed == 0)
+        failed = enter_stages(box, &at, KERN_STAGE_IDENTITY, err);
+    if (failed == 0)
+        failed = close_inherited(box, err);
     return failed != 0 ? failed : enter_stages(box, &at, UINT32_MAX, err);
 }
 

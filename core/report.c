@@ -45,7 +45,9 @@ static int adopt_from_environment(const char *name, int *ret_fd, struct kern_err
     return adopt(fd, name, ret_fd, err);
 }
 
-static int open_report_file(const char *path, int *ret_fd, struct kern_error *err)
+/* The file may lie in a volume, where the box can move it and write to it. So what is opened here only shows that it can be
+ * written; at the end a new file takes its name, in the directory that was meant. */
+static int open_report_file(kern_box *box, const char *path, struct kern_error *err)
 {
     /* NONBLOCK only so that opening a planted FIFO does not wait; a regular file ignores it. */
     auto_fd fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
@@ -57,7 +59,17 @@ static int open_report_file(const char *path, int *ret_fd, struct kern_error *er
         return kern_refuse(err, 0, "cannot write the report to \"%s\": not a regular file", path);
     if (ftruncate(fd, 0) != 0)
         return kern_refuse(err, errno, "cannot empty report file \"%s\"", path);
-    *ret_fd = steal_fd(&fd);
+    const char *slash = strrchr(path, '/');
+    auto_free char *folder = slash == NULL   ? strdup(".")
+                             : slash == path ? strdup("/")
+                                             : strndup(path, (size_t)(slash - path));
+    auto_fd directory = folder != NULL ? open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    int used = snprintf(box->report_name, sizeof(box->report_name), "%s", slash != NULL ? slash + 1 : path);
+    if (directory < 0 || used < 0 || (size_t)used >= sizeof(box->report_name))
+        return kern_refuse(err, directory < 0 ? errno : ENAMETOOLONG,
+                           "cannot keep the folder of report file \"%s\"", path);
+    box->report_fd = steal_fd(&fd);
+    box->report_folder = steal_fd(&directory);
     return 0;
 }
 
@@ -70,7 +82,7 @@ int core_report_open(kern_box *box, struct kern_error *err)
     if (failed != 0 || where == NULL)
         return failed;
     if (strncmp(where, "fd:", 3) != 0)
-        return open_report_file(where, &box->report_fd, err);
+        return open_report_file(box, where, err);
     int fd = -1;
     if (!parse_fd(where + 3, &fd))
         return kern_refuse(err, 0, "cannot use --report \"%s\": not a descriptor number", where);
@@ -248,6 +260,30 @@ static int write_whole(int fd, const char *text, size_t length)
     return 0;
 }
 
+/* A descriptor that stands for a file has been the caller's all the time, and perhaps not only theirs. */
+static int write_to_descriptor(int fd, const char *text, size_t length)
+{
+    struct stat st;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0))
+        return -errno;
+    return write_whole(fd, text, length);
+}
+
+static int write_to_file(const kern_box *box, const char *text, size_t length)
+{
+    char name[sizeof(box->report_name) + 32];
+    (void)snprintf(name, sizeof(name), ".%s.%d", box->report_name, (int)getpid()); /* sized for it */
+    auto_fd fd = openat(box->report_folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    int failed = write_whole(fd, text, length);
+    if (failed == 0 && renameat(box->report_folder, name, box->report_folder, box->report_name) != 0)
+        failed = -errno;
+    if (failed != 0)
+        (void)unlinkat(box->report_folder, name, 0); /* half a report is none */
+    return failed;
+}
+
 int core_report_write(kern_box *box, const struct core_outcome *outcome)
 {
     if (box->report_fd < 0)
@@ -271,10 +307,12 @@ int core_report_write(kern_box *box, const struct core_outcome *outcome)
     core_json_close(&json, ']');
     core_json_close(&json, '}');
     int failed = json.failed ? -ENOMEM : 0;
+    size_t length = json.length;
     if (failed == 0)
-        failed = write_whole(box->report_fd, json.text, json.length);
+        json.text[length++] = '\n'; /* in the place of the NUL: nobody reads it as a string from here on */
     if (failed == 0)
-        failed = write_whole(box->report_fd, "\n", 1);
+        failed = box->report_folder >= 0 ? write_to_file(box, json.text, length)
+                                         : write_to_descriptor(box->report_fd, json.text, length);
     core_json_free(&json);
     return failed;
 }

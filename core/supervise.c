@@ -131,10 +131,12 @@ static bool has_say(const kern_box *box, int signal)
         return true; /* kern's own init takes every signal; while it waits for one the kernel shows none as blocked */
     if (!pid_of(box->shared->inner_pidfd, &pid))
         return false;
-    char path[48], text[2048];
+    enum { STATUS_MOST = 1 << 20 }; /* the line of groups alone may take most of it */
+    char path[48];
+    auto_free char *text = malloc(STATUS_MOST);
     (void)snprintf(path, sizeof(path), "/proc/%d/status", pid); /* fits: a number is short */
     auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    ssize_t length = fd < 0 || text == NULL ? -1 : read(fd, text, STATUS_MOST - 1);
     if (length <= 0)
         return false;
     text[length] = '\0';

@@ -196,7 +196,9 @@ static int enter(kern_box *box, void *block, struct kern_error *err)
         listener = install(state, SECCOMP_FILTER_FLAG_NEW_LISTENER);
     if (listener < 0)
         return kern_fail(err, -listener, "cannot install the system call filter");
-    return kern_send_fd(box, TAG_LISTENER, listener, err);
+    int failed = kern_send_fd(box, TAG_LISTENER, listener, err);
+    (void)sys_close(listener); /* kern has it now, and the command must not */
+    return failed;
 }
 
 /* ---- Notifications, in kern ---- */
@@ -237,8 +239,13 @@ static int look_at_caller(uint32_t tid, struct caller *ret_caller)
         return -ESRCH;
     text[length] = '\0';
     const char *group = strstr(text, "\nTgid:"), *inner = strstr(text, "\nNStgid:");
-    if (group == NULL || inner == NULL)
+    if (group == NULL)
         return -ESRCH;
+    /* Thousands of groups push the rest of the file out of the buffer: then only SIGKILL is certain. */
+    if (inner == NULL || strstr(text, "\nSigCgt:") == NULL) {
+        *ret_caller = (struct caller){.group = atoi(group + sizeof("\nTgid:") - 1), .signals = UINT64_MAX};
+        return 0;
+    }
     size_t line = strcspn(inner + 1, "\n");
     const char *last = inner + 1 + line;
     while (last > inner && last[-1] != '\t')
