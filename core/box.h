@@ -16,10 +16,11 @@
 #include <sys/ioctl.h>
 #include <sys/types.h>
 
-#define CORE_NAME_MAX  64
-#define CORE_MAX_LIMIT 12
-#define CORE_MAX_WATCH 32
-#define CORE_MAX_MOUNT 128
+#define CORE_NAME_MAX   64
+#define CORE_MAX_LIMIT  12
+#define CORE_MAX_WATCH  32
+#define CORE_MAX_MOUNT  128
+#define CORE_OWN_PLACES 4
 
 /* How far the box's first process has come: written by it, read by the supervisor. */
 enum core_progress {
@@ -212,8 +213,8 @@ struct kern_box {
     int ended_fd;         /* eventfd: the outer init has reaped the first process */
     int maps_fd;          /* eventfd: the first process waits for the maps of its inner user namespace */
     int state_fd, run_fd; /* lock file of this box, run directory */
-    char *own_state[2];   /* canonical: run directory, data directory; NULL where there is none */
-    int ids_fd;           /* locked block of host ids, real root only */
+    char *own_state[CORE_OWN_PLACES]; /* canonical: run directory, data directory; NULL where there is none */
+    int ids_fd;                       /* locked block of host ids, real root only */
     bool timing;
     int64_t mark_ns;
     char timing_text[256];

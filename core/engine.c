@@ -87,8 +87,8 @@ void core_box_clear(kern_box *box)
         box->catalog->plugin[i].state = NULL;
     }
     free(box->order);
-    free(box->own_state[0]);
-    free(box->own_state[1]);
+    for (size_t i = 0; i < CORE_OWN_PLACES; i++)
+        free(box->own_state[i]);
     if (box->shared != NULL)
         (void)munmap(box->shared, sizeof(*box->shared)); /* was mapped with this size */
     box->shared = NULL;

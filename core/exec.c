@@ -21,8 +21,65 @@ static const char *path_of(const kern_box *box)
     return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
+/* What the file is run by: its #! line, or the loader that an ELF program names. "" when there is none. */
+static void read_interpreter(int fd, char *ret_path, size_t size)
+{
+    char head[4096];
+    ret_path[0] = '\0';
+    long length = sys_read(fd, head, sizeof(head) - 1);
+    if (length < 4)
+        return;
+    head[length] = '\0';
+    const char *from = NULL;
+    size_t most = 0;
+    if (head[0] == '#' && head[1] == '!') {
+        from = head + 2 + strspn(head + 2, " \t");
+        most = strcspn(from, " \t\n");
+    } else if (memcmp(head, ELFMAG, SELFMAG) == 0 && head[EI_CLASS] == ELFCLASS64 &&
+               (size_t)length > sizeof(Elf64_Ehdr)) {
+        Elf64_Ehdr header;
+        memcpy(&header, head, sizeof(header));
+        for (unsigned i = 0;
+             i < header.e_phnum && header.e_phoff + (i + 1) * sizeof(Elf64_Phdr) <= (size_t)length; i++) {
+            Elf64_Phdr segment;
+            memcpy(&segment, head + header.e_phoff + i * sizeof(segment), sizeof(segment));
+            if (segment.p_type == PT_INTERP && segment.p_offset < (size_t)length) {
+                from = head + segment.p_offset;
+                most = strnlen(from, (size_t)length - segment.p_offset);
+            }
+        }
+    }
+    if (from == NULL || most >= size)
+        return;
+    memcpy(ret_path, from, most);
+    ret_path[most] = '\0';
+}
+
+/* A root may make any of its names a link to /proc/self/exe, and that is kern's own file on the host. Returns -ELOOP for a program
+ * that is reached through such a link, itself or what runs it. */
+static int check_path(const char *file)
+{
+    char name[PATH_MAX];
+    if (strlen(file) >= sizeof(name))
+        return -ENAMETOOLONG;
+    memcpy(name, file, strlen(file) + 1);
+    for (int level = 0; level < 6 && name[0] != '\0'; level++) {
+        int fd = sys_open_beneath(AT_FDCWD, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
+        if (fd == -ELOOP)
+            return -ELOOP;
+        if (fd < 0)
+            return 0; /* unreadable or missing: for execve to say */
+        read_interpreter(fd, name, sizeof(name));
+        (void)sys_close(fd); /* only read */
+    }
+    return 0;
+}
+
 static int try_exec(const kern_box *box, const char *file)
 {
+    int failed = check_path(file);
+    if (failed != 0)
+        return failed;
     return (int)sys_call(SYS_execve, SYS_P(file), SYS_P(box->command), SYS_P(box->child_env), 0, 0, 0);
 }
 
@@ -102,6 +159,11 @@ static int explain(kern_box *box, int failed, const char *file, struct kern_erro
     if (failed == -ENOENT || failed == -ENOTDIR) {
         kern_fail(err, 0, "cannot start '%s' in box: not found", name);
         return NOT_FOUND;
+    }
+    if (failed == -ELOOP) {
+        kern_fail(err, 0, "cannot start '%s' in box: it leads through /proc to a program outside the box",
+                  name);
+        return NOT_EXECUTABLE;
     }
     if (failed == -ELIBBAD) {
         kern_fail(err, 0, "cannot start '%s' in box: its interpreter or loader is not in the box", name);

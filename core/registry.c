@@ -96,8 +96,11 @@ int core_registry_open(kern_box *box, struct kern_error *err)
     }
     auto_fd run = -1;
     int failed = open_run_directory(path, &run, err);
-    if (failed == 0 && faccessat(run, "boxes", F_OK, 0) != 0)
+    struct stat boxes;
+    if (failed == 0 && fstatat(run, "boxes", &boxes, AT_SYMLINK_NOFOLLOW) != 0)
         failed = ensure_directory(run, "boxes", err);
+    else if (failed == 0 && (!S_ISDIR(boxes.st_mode) || boxes.st_uid != geteuid()))
+        failed = kern_refuse(err, 0, "cannot use run directory \"%s\": \"boxes\" in it is not kern's", path);
     if (failed != 0)
         return failed;
     (void)snprintf(box->run_path, sizeof(box->run_path), "%s", path); /* sized for it */
@@ -130,7 +133,8 @@ static int lock_state(int run, const char *name, bool create, int *ret_fd)
     char path[CORE_NAME_MAX + 16];
     state_path(name, path, sizeof(path));
     for (int attempt = 0; attempt < 100; attempt++) {
-        auto_fd fd = openat(run, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT : 0), 0600);
+        auto_fd fd =
+            openat(run, path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT : 0), 0600);
         if (fd < 0)
             return -errno;
         if (flock(fd, LOCK_EX | LOCK_NB) != 0)
@@ -145,7 +149,7 @@ static int lock_state(int run, const char *name, bool create, int *ret_fd)
     return -EAGAIN;
 }
 
-static void sweep_state(int run, const char *name, int fd);
+static bool sweep_state(int run, const char *name, int fd);
 
 static int refuse_taken(const kern_box *box, struct kern_error *err)
 {
@@ -164,7 +168,7 @@ static int claim(kern_box *box, struct kern_error *err)
         return refuse_taken(box, err);
     struct stat st;
     if (fstat(fd, &st) == 0 && st.st_size > 0) {
-        sweep_state(box->run_fd, box->name, fd); /* a dead box of this name: its remains go first */
+        (void)sweep_state(box->run_fd, box->name, fd); /* a dead box of this name: its remains go first */
         if (ftruncate(fd, 0) != 0)
             return kern_fail(err, errno, "cannot reset the state of box \"%s\"", box->name);
     }
@@ -229,38 +233,66 @@ void core_registry_release(kern_box *box)
 
 /* ---- The sweep ---- */
 
-static void sweep_line(int run, const char *key, const char *value)
+/* A box's groups carry its name and the pid of the kern that made them: whatever else a file says is not ours to remove. */
+static bool is_group_of(const char *path, const char *name, const char *pid)
 {
-    if (strcmp(key, "group") == 0)
+    char expected[CORE_NAME_MAX + 48];
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(expected, sizeof(expected), CGROUP_NAME_PREFIX "%s.%s", name,
+                   pid); /* names and numbers are bounded */
+    return slash != NULL && strcmp(slash + 1, expected) == 0;
+}
+
+static void sweep_line(int run, const char *name, const char *pid, const char *key, const char *value)
+{
+    char mine[CORE_NAME_MAX + 32];
+    (void)snprintf(mine, sizeof(mine), "sockets/%s", name); /* names are bounded */
+    if (strcmp(key, "group") == 0 && is_group_of(value, name, pid))
         (void)cgroup_sweep(value); /* judges the path itself; what is busy stays for the next run */
-    else if (strcmp(key, "socket") == 0 && strncmp(value, "sockets/", 8) == 0 &&
-             strchr(value + 8, '/') == NULL)
-        (void)unlinkat(run, value, 0); /* gone already is as good */
-    else if (strcmp(key, "scratch") == 0)
+    else if (strcmp(key, "socket") == 0 && strcmp(value, mine) == 0)
+        (void)unlinkat(run, value, 0);                      /* gone already is as good */
+    (void)snprintf(mine, sizeof(mine), "%s.%s", name, pid); /* names and numbers are bounded */
+    if (strcmp(key, "scratch") == 0 && strcmp(value, mine) == 0)
         core_scratch_sweep(value);
 }
 
-static void sweep_state(int run, const char *name, int fd)
+/* Returns false for a file that no kern wrote: it is left alone. */
+static bool sweep_state(int run, const char *name, int fd)
 {
-    (void)name; /* what to remove stands in the file, not in its name */
-    char text[4096];
+    char text[4096], pid[16];
     ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
-    if (length <= 0)
-        return;
+    if (length < 0)
+        return false;
     text[length] = '\0';
+    if (length == 0)
+        return true; /* a kern that was killed at once */
+    size_t digits = strncmp(text, "pid ", 4) == 0 ? strspn(text + 4, "0123456789") : 0;
+    if (digits == 0 || digits >= sizeof(pid) || text[4 + digits] != '\n')
+        return false;
+    memcpy(pid, text + 4, digits);
+    pid[digits] = '\0';
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         char *space = strchr(line, ' ');
         if (space == NULL)
             continue;
         *space = '\0';
-        sweep_line(run, line, space + 1);
+        sweep_line(run, name, pid, line, space + 1);
     }
+    return true;
+}
+
+/* Never through a link, and only what is ours alone: another may have made it, in a /tmp that a box could write to. */
+static int open_boxes(int run_fd)
+{
+    auto_fd boxes = openat(run_fd, "boxes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct kern_error ignored = {0};
+    return boxes >= 0 && check_private(boxes, "boxes", &ignored) == 0 ? steal_fd(&boxes) : -1;
 }
 
 static void sweep_one(int run_fd)
 {
-    auto_fd boxes = openat(run_fd, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    auto_fd boxes = open_boxes(run_fd);
     /* One sweeper at a time is enough: whoever comes second finds the work being done. */
     if (boxes < 0 || flock(boxes, LOCK_EX | LOCK_NB) != 0)
         return;
@@ -274,7 +306,8 @@ static void sweep_one(int run_fd)
         auto_fd fd = -1;
         if (lock_state(run_fd, entry->d_name, false, &fd) != 1)
             continue;
-        sweep_state(run_fd, entry->d_name, fd);
+        if (!sweep_state(run_fd, entry->d_name, fd))
+            continue;
         char path[CORE_NAME_MAX + 16];
         state_path(entry->d_name, path, sizeof(path));
         (void)unlinkat(run_fd, path, 0); /* we hold its lock; a failure leaves it for the next run */
@@ -289,4 +322,9 @@ void core_registry_sweep(const kern_box *box)
         if (fd >= 0)
             sweep_one(fd);
     }
+}
+
+int core_registry_place(unsigned choice, char *ret_path, size_t size)
+{
+    return run_directory_at(choice, ret_path, size);
 }

@@ -17,6 +17,9 @@ int core_registry_record(kern_box *box, const char *key, const char *value, stru
 /* Takes the box out: nothing of it is left. */
 void core_registry_release(kern_box *box);
 
+/* Where this user's run directory may be: 1 with a path, 0 when this choice does not apply, -1 past the last one. */
+int core_registry_place(unsigned choice, char *ret_path, size_t size);
+
 /* Removes what dead boxes left behind (groups, scratch, sockets, state), in every run directory of this user. */
 void core_registry_sweep(const kern_box *box);
 

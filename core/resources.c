@@ -4,6 +4,7 @@
 
 #include "cleanup.h"
 #include "plugin.h"
+#include "registry.h"
 #include "resources.h"
 
 #include <fcntl.h>
@@ -58,7 +59,7 @@ int core_data_directory(char *ret_path, size_t size)
 int32_t kern_is_own_state(const kern_box *box, const char *path, uint32_t index, const char **ret_below)
 {
     *ret_below = NULL;
-    char *own = box->own_state[index];
+    char *own = index < CORE_OWN_PLACES ? box->own_state[index] : NULL;
     if (own == NULL)
         return 0;
     size_t own_length = strlen(own), length = strlen(path);
@@ -66,17 +67,41 @@ int32_t kern_is_own_state(const kern_box *box, const char *path, uint32_t index,
         return 1;
     if (strncmp(own, path, length) == 0 && (own[length] == '/' || strcmp(path, "/") == 0))
         *ret_below = strcmp(path, "/") == 0 ? own : own + length;
+    /* A place that does not exist yet could be made by the box, and believed by the next kern: it is taken first. */
+    if (*ret_below != NULL && mkdir(own, 0700) != 0 && errno != EEXIST)
+        *ret_below = NULL;
     return 0;
 }
 
-/* Canonical paths, because a volume's source is compared as one. */
+/* Canonical even where the last part does not exist yet: a volume's source is compared as such a path. */
+static char *canonical_place(const char *path)
+{
+    char folder[PATH_MAX], resolved[PATH_MAX];
+    (void)snprintf(folder, sizeof(folder), "%s", path); /* callers' buffers are no longer */
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL)
+        return NULL;
+    *slash = '\0';
+    if (realpath(folder[0] != '\0' ? folder : "/", resolved) == NULL)
+        return NULL;
+    char *place = NULL;
+    return asprintf(&place, "%s/%s", strcmp(resolved, "/") == 0 ? "" : resolved, slash + 1) > 0 ? place
+                                                                                                : NULL;
+}
+
 int core_find_own_state(kern_box *box)
 {
     char path[PATH_MAX];
-    box->own_state[0] = realpath(box->run_path, NULL);
+    size_t used = 0;
+    int place = 0;
+    for (unsigned choice = 0; place >= 0; choice++) {
+        place = core_registry_place(choice, path, sizeof(path));
+        if (place > 0 && used + 1 < CORE_OWN_PLACES)
+            box->own_state[used++] = canonical_place(path);
+    }
     if (core_data_directory(path, sizeof(path)) == 0)
-        box->own_state[1] = realpath(path, NULL);
-    return box->own_state[0] != NULL ? 0 : -errno;
+        box->own_state[used++] = canonical_place(path);
+    return 0;
 }
 
 int core_make_path(const char *path)

@@ -31,7 +31,7 @@ static int canonical(int fd, char *ret_path, size_t size)
 static int guard_own_state(kern_box *box, const struct rootfs_volume *volume, const char *path,
                            struct kern_error *err)
 {
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         const char *below = NULL;
         if (kern_is_own_state(box, path, i, &below) != 0) {
             return kern_refuse(err, 0, "cannot use volume \"%s\": kern keeps its own state there",
