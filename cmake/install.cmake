@@ -1,4 +1,5 @@
 # What an installation holds besides kern and its plugins: header, pkg-config file, man pages, completions, documents.
+file(RELATIVE_PATH KERN_PC_TO_PREFIX /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/kern.pc.in ${CMAKE_BINARY_DIR}/generated/kern.pc @ONLY)
 install(DIRECTORY core/include/kern DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${CMAKE_BINARY_DIR}/generated/kern.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

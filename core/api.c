@@ -6,10 +6,12 @@
 #include "log.h"
 #include "registry.h"
 
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 /* ---- Small growing arrays ---- */
 
@@ -255,6 +257,14 @@ int kern_on_call(kern_box *box, int32_t call, kern_call_fn fn, struct kern_error
         return no_memory(err);
     *handler = (struct core_handler){.call = call, .fn = fn, .owner = box->current};
     return 0;
+}
+
+void kern_finish_call(kern_box *box, const struct kern_call *call)
+{
+    (void)box; /* the call knows its listener */
+    struct seccomp_notif_resp response = {
+        .id = call->cookie, .error = -call->error, .val = call->error == 0 ? call->result : 0};
+    (void)ioctl(call->listener, SECCOMP_IOCTL_NOTIF_SEND, &response); /* ENOENT: the caller is gone */
 }
 
 const struct kern_rule *kern_rules(const kern_box *box, uint64_t *ret_count)

@@ -64,12 +64,14 @@ static bool may_create_in(const kern_box *box, int fd)
     return false;
 }
 
-static int refuse_creating(const char *path, struct kern_error *err)
+static int refuse_creating(const kern_box *box, const char *path, struct kern_error *err)
 {
     kern_fail(err, ENOENT,
               "cannot mount onto \"%s\": it is missing, and kern makes nothing in directories of the host",
               path);
-    kern_hint(err, "create it first, or leave out --bind-rootfs");
+    kern_hint(err, box->root_private
+                       ? "create it on the host, or choose a path that is the box's own, such as /mnt/x"
+                       : "create it first, or leave out --bind-rootfs");
     return -ENOENT;
 }
 
@@ -114,7 +116,7 @@ static int open_directory(kern_box *box, const char *path, size_t length, int *r
             auto_fd parent =
                 sys_open_beneath(box->root_fd, used > 0 ? done : "/", O_PATH | O_DIRECTORY, 0, IN_ROOT);
             if (parent < 0 || !may_create_in(box, parent))
-                return refuse_creating(path, err);
+                return refuse_creating(box, path, err);
             int made = sys_mkdirat(parent, part, 0755);
             done[used] = '/';
             next = made != 0 && made != -EEXIST
@@ -152,7 +154,7 @@ static int open_target(kern_box *box, const char *path, bool directory, int *ret
         if (failed != 0)
             return failed;
         if (!may_create_in(box, parent))
-            return refuse_creating(path, err);
+            return refuse_creating(box, path, err);
         int made = sys_open_beneath(parent, name, O_CREAT | O_WRONLY | O_NOFOLLOW, 0644, RESOLVE_BENEATH);
         if (made >= 0)
             (void)sys_close(made); /* empty: nothing to lose */
@@ -206,7 +208,9 @@ static int put(kern_box *box, const struct core_mount *mount, int source, int tr
     failed = kern_child_bind(box, &bind);
     if (failed != 0)
         return kern_fail(err, -failed, "cannot mount onto \"%s\"%s", mount->target,
-                         failed == -ENOTDIR ? " (a file onto a directory, or the other way round)" : "");
+                         failed == -ENOTDIR || failed == -EINVAL
+                             ? " (a file onto a directory, or the other way round)"
+                             : "");
     return 0;
 }
 

@@ -23,6 +23,8 @@
 
 static void config_note(void *data, const char *text)
 {
+    if (strstr(text, CORE_CONFIG_LATER) != NULL)
+        return; /* what `kern validate` says once need not be said at each start */
     kern_note(data, "%s", text);
 }
 
@@ -43,7 +45,8 @@ static int secure_descriptors(struct kern_error *err)
                 fd);
         if (open_already)
             continue;
-        int null = open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+        /* The wrong way round on purpose: what was closed must not look as if it worked. */
+        int null = open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
         if (null != fd)
             return kern_fail(err, errno, "cannot open \"/dev/null\" for a closed standard stream");
     }
@@ -241,7 +244,8 @@ static int run(kern_box *box)
     core_report_started(box, &outcome);
     int failed = core_report_write(box, &outcome);
     if (failed != 0)
-        core_log_warning("cannot write the report: %s", strerror(-failed));
+        core_log_failure("cannot write the report to \"%s\": %s", kern_get_string(&box->options, "report"),
+                         strerror(-failed));
     return outcome.exit_code;
 }
 

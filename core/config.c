@@ -183,7 +183,7 @@ static int look_at_other(const struct core_config *config, const struct toml_nod
         kern_hint(err, "put it in your own kern.toml");
         return r;
     }
-    tell(notes, config, key, "is served by a plugin that is not in this build");
+    tell(notes, config, key, CORE_CONFIG_LATER);
     return 0;
 }
 

@@ -89,7 +89,7 @@ static int new_mount(kern_box *box, const char *target, struct core_mount **ret_
     if (failed != 0)
         return failed;
     if (box->mount_count == CORE_MAX_MOUNT)
-        return kern_refuse(err, E2BIG, "cannot mount onto \"%s\": %d mounts are the most", target,
+        return kern_refuse(err, 0, "cannot mount onto \"%s\": %d mounts are the most", target,
                            CORE_MAX_MOUNT);
     struct core_mount *grown = realloc(box->mount, (box->mount_count + 1) * sizeof(*grown));
     if (grown == NULL)
@@ -175,6 +175,18 @@ static int write_map_of(pid_t pid, const char *name, const char *text)
     (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name); /* fits by its parts */
     auto_fd fd = open(path, O_WRONLY | O_CLOEXEC);
     return fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
+}
+
+int32_t kern_guards_setuid(const kern_box *box)
+{
+    for (size_t i = 0; box->ids.shifted != 0 && i < box->mount_count; i++) {
+        const struct core_mount *mount = &box->mount[i];
+        struct stat st;
+        if (mount->kind == CORE_BIND && (mount->flags & (KERN_MOUNT_READ_ONLY | KERN_MOUNT_DEVICE)) == 0 &&
+            (fstat(mount->fd, &st) != 0 || st.st_uid == 0 || st.st_gid == 0))
+            return 1;
+    }
+    return 0;
 }
 
 /* A user namespace exists only with a process in it; the descriptor then keeps it. */

@@ -118,15 +118,20 @@ static void print_mounts(const kern_box *box)
     }
 }
 
+static const char *by(const struct core_limit *limit)
+{
+    return limit->enforced != 0 ? " by " : "";
+}
+
 static void print_limits(const kern_box *box)
 {
     for (uint32_t i = 0; i < box->limit_count; i++) {
         const struct core_limit *limit = &box->limit[i];
-        (void)printf("limit:     %s %s, %s by %s\n", limit->name, limit->asked,
+        (void)printf("limit:     %s %s, %s%s%s\n", limit->name, limit->asked,
                      limit->enforced == 1   ? "enforced"
                      : limit->enforced == 0 ? "not enforced"
                                             : "perhaps enforced",
-                     limit->by);
+                     by(limit), limit->enforced != 0 ? limit->by : "");
     }
 }
 
@@ -159,8 +164,9 @@ void core_plan_panel(kern_box *box)
     kern_note(box, "network: %s",
               net != NULL && strcmp(net, "host") == 0 ? "the host's" : "an isolated loopback");
     for (uint32_t i = 0; i < box->limit_count; i++)
-        kern_note(box, "limit: %s %s, %s by %s", box->limit[i].name, box->limit[i].asked,
-                  box->limit[i].enforced == 1 ? "enforced" : "not enforced", box->limit[i].by);
+        kern_note(box, "limit: %s %s, %s%s%s", box->limit[i].name, box->limit[i].asked,
+                  box->limit[i].enforced == 1 ? "enforced" : "not enforced", by(&box->limit[i]),
+                  box->limit[i].enforced != 0 ? box->limit[i].by : "");
     kern_note(box, "filter: %s%s",
               box->untrusted ? "untrusted profile" : "calls outside the allowlist get ENOSYS, 24 kill",
               box->privileged ? ", five relaxed" : "");

@@ -137,6 +137,23 @@ static int open_verified(const char *path, int *ret_fd, struct kern_error *err)
     return 0;
 }
 
+/* Where a third party may stand: what decides about identity, filter and pivot is kern's own. */
+static int check_stage(const struct kern_plugin *table, const char *path, struct kern_error *err)
+{
+    switch (table->stage) {
+    case KERN_STAGE_LIMIT:
+    case KERN_STAGE_ROOT:
+    case KERN_STAGE_MOUNT:
+    case KERN_STAGE_DEVICE:
+    case KERN_STAGE_NETWORK:
+        return 0;
+    default:
+        kern_refuse(err, 0, "cannot load plugin \"%s\": its stage is %u", path, table->stage);
+        kern_hint(err, "a plugin's .stage is KERN_STAGE_LIMIT, _ROOT, _MOUNT, _DEVICE or _NETWORK");
+        return -EINVAL;
+    }
+}
+
 static int check_table(const struct kern_plugin *table, const char *path, struct kern_error *err)
 {
     if (table->abi != KERN_ABI || table->struct_size < offsetof(struct kern_plugin, check)) {
@@ -181,6 +198,8 @@ static int open_table(const char *path, bool own, const struct kern_plugin **ret
         return -ENOENT;
     }
     failed = check_table(table, path, err);
+    if (failed == 0 && !own)
+        failed = check_stage(table, path, err);
     if (failed != 0)
         return failed;
     if (!own)

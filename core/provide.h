@@ -83,6 +83,9 @@ void kern_child_home(kern_box *box, const char *home);
 int32_t kern_own_terminal(const kern_box *box);
 
 /* ---- seccomp ---- */
+/* prepare, after all mounts are known: a volume that belongs to the host's root may be written by the box, whose root is not
+ * that one. What it makes there belongs to root, so it must not be able to make it setuid or give it capabilities. */
+int32_t kern_guards_setuid(const kern_box *box);
 const struct kern_rule *kern_rules(const kern_box *box, uint64_t *ret_count);
 /* Calls the handler that a plugin registered for this call. Returns -ENOENT when nobody did. */
 int32_t kern_dispatch_call(kern_box *box, struct kern_call *call);

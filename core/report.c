@@ -73,20 +73,25 @@ static int open_report_file(kern_box *box, const char *path, struct kern_error *
     return 0;
 }
 
-int core_report_open(kern_box *box, struct kern_error *err)
+static int open_report(kern_box *box, struct kern_error *err)
 {
-    int failed = adopt_from_environment("KERN_ALIVE_FD", &box->alive_fd, err);
-    if (failed == 0)
-        failed = adopt_from_environment("KERN_STARTED_FD", &box->started_fd, err);
     const char *where = kern_get_string(&box->options, "report");
-    if (failed != 0 || where == NULL)
-        return failed;
+    if (where == NULL)
+        return 0;
     if (strncmp(where, "fd:", 3) != 0)
         return open_report_file(box, where, err);
     int fd = -1;
     if (!parse_fd(where + 3, &fd))
         return kern_refuse(err, 0, "cannot use --report \"%s\": not a descriptor number", where);
     return adopt(fd, "--report", &box->report_fd, err);
+}
+
+int core_report_open(kern_box *box, struct kern_error *err)
+{
+    int failed = open_report(box, err);
+    if (failed == 0)
+        failed = adopt_from_environment("KERN_ALIVE_FD", &box->alive_fd, err);
+    return failed != 0 ? failed : adopt_from_environment("KERN_STARTED_FD", &box->started_fd, err);
 }
 
 static void tell_alive(kern_box *box, char byte)
@@ -151,11 +156,11 @@ static void write_usage(const kern_box *box, struct core_json *json)
 }
 
 /* "asked" is a number where the option is one. */
-static void write_asked(struct core_json *json, const char *asked)
+static void write_asked(struct core_json *json, const char *name, const char *asked)
 {
     char *end = NULL;
     double number = strtod(asked, &end);
-    if (asked[0] == '\0' || *end != '\0' || !isdigit((unsigned char)asked[0]))
+    if (strcmp(name, "cpuset") == 0 || asked[0] == '\0' || *end != '\0' || !isdigit((unsigned char)asked[0]))
         core_json_string(json, "asked", asked[0] != '\0' ? asked : NULL);
     else if (strchr(asked, '.') != NULL)
         core_json_double(json, "asked", number);
@@ -169,7 +174,7 @@ static void write_limits(const kern_box *box, struct core_json *json)
     for (uint32_t i = 0; i < box->limit_count; i++) {
         const struct core_limit *limit = &box->limit[i];
         core_json_open(json, limit->name, '{');
-        write_asked(json, limit->asked);
+        write_asked(json, limit->name, limit->asked);
         core_json_bool(json, "enforced", limit->enforced == 1);
         core_json_string(json, "by", limit->by);
         core_json_close(json, '}');

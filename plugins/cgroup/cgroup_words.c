@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum cgroup_why cgroup_why_v1(int code)
 {
@@ -65,7 +66,9 @@ const char *cgroup_remedy(const struct cgroup_bound *bound, enum cgroup_kind kin
                        cgroup_controller_v1(kind));
         return text;
     case CGROUP_NEEDS_ROOT:
-        return "boot with systemd.unified_cgroup_hierarchy=1, or run as root";
+        return access("/run/systemd/system", F_OK) == 0
+                   ? "boot with systemd.unified_cgroup_hierarchy=1, or run as root"
+                   : "run as root, or see: kern doctor";
     case CGROUP_READ_ONLY:
         return "start the outer container with -v /sys/fs/cgroup:/sys/fs/cgroup:rw";
     case CGROUP_NOT_DELEGATED:

@@ -11,6 +11,7 @@
 #include "creds_limits.h"
 #include "provide.h"
 
+#include <linux/capability.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -85,6 +86,8 @@ static int prepare_caps(kern_box *box, struct creds_state *state, struct kern_er
     result = creds_caps_resolve(&drop, &add, &state->kept, err);
     if (result < 0)
         return result;
+    if (kern_guards_setuid(box) != 0)
+        state->kept &= ~(UINT64_C(1) << CAP_SETFCAP);
     state->asked = add.named & state->kept;
     if (!state->user.user.given)
         return 0;

@@ -57,9 +57,11 @@ static int open_source(kern_box *box, const struct rootfs_volume *volume, int *r
         *ret_fd = fd;
         return 0;
     }
-    kern_refuse(err, errno, "cannot use volume \"%s\"", volume->source);
-    kern_hint(err, "mkdir -p '%s'", volume->source);
-    return -ENOENT;
+    int code = errno;
+    kern_refuse(err, code, "cannot use volume \"%s\"", volume->source);
+    if (code == ENOENT)
+        kern_hint(err, "mkdir -p '%s'", volume->source);
+    return -code;
 }
 
 static int add_volume(kern_box *box, const struct rootfs_volume *volume, struct kern_error *err)

@@ -43,11 +43,14 @@ static int choose_mode(kern_box *box, uint32_t *ret_mode, struct kern_error *err
 {
     const char *word = getenv("KERN_SECCOMP");
     *ret_mode = SECCOMP_MODE_ALLOWLIST;
-    if (kern_untrusted(box) != 0 || word == NULL || word[0] == '\0')
+    if (word == NULL || word[0] == '\0')
         return 0;
     struct kern_error ignored = {0};
-    if (seccomp_parse_mode(word, ret_mode, &ignored) == 0)
+    uint32_t mode = SECCOMP_MODE_ALLOWLIST;
+    if (seccomp_parse_mode(word, &mode, &ignored) == 0) {
+        *ret_mode = kern_untrusted(box) != 0 ? SECCOMP_MODE_ALLOWLIST : mode;
         return 0;
+    }
     return kern_refuse(err, 0, "cannot use KERN_SECCOMP=\"%s\": it is allowlist, denylist or allowlist-audit",
                        word);
 }
@@ -75,6 +78,55 @@ static struct seccomp_rule translate(const struct kern_rule *rule)
             .mask = rule->arg[i].mask,
             .value = rule->arg[i].value};
     return translated;
+}
+
+#define SETID_BITS 06000u
+
+/* `opens`: the mode only counts when the call creates something, which the argument before it says. */
+static int deny_setid(kern_box *box, int call, uint32_t index, int opens, struct kern_error *err)
+{
+    struct kern_rule rule = {
+        .struct_size = sizeof(rule),
+        .call = call,
+        .action = KERN_RULE_ERRNO,
+        .value = EPERM,
+        .arg_count = opens ? 2 : 1,
+        .arg = {
+            {.index = index, .op = KERN_ARG_NOT_EQUAL, .mask = SETID_BITS},
+            {.index = index - 1, .op = KERN_ARG_NOT_EQUAL, .mask = O_CREAT | (O_TMPFILE & ~O_DIRECTORY)}}};
+    return kern_add_rule(box, &rule, err);
+}
+
+/* openat2 and the modes of System V objects aside, these are all the calls that set a mode. openat2 takes it in memory, which a
+ * filter cannot see; libc does without it. */
+static int guard_setuid(kern_box *box, struct kern_error *err)
+{
+    static const struct {
+        int call;
+        uint32_t index;
+        int opens;
+    } modes[] = {
+#ifdef SYS_chmod
+        {SYS_chmod, 1, 0},  {SYS_creat, 1, 0},    {SYS_open, 2, 1},
+        {SYS_mknod, 1, 0},  {SYS_mkdir, 1, 0},
+#endif
+        {SYS_fchmod, 1, 0}, {SYS_fchmodat, 2, 0}, {452 /* fchmodat2 */, 2, 0},
+        {SYS_openat, 3, 1}, {SYS_mknodat, 2, 0},  {SYS_mkdirat, 2, 0},
+    };
+    if (kern_guards_setuid(box) == 0)
+        return 0;
+    int failed = 0;
+    for (size_t i = 0; failed == 0 && i < sizeof(modes) / sizeof(modes[0]); i++)
+        failed = deny_setid(box, modes[i].call, modes[i].index, modes[i].opens, err);
+    struct kern_rule in_memory = {
+        .struct_size = sizeof(in_memory), .call = SYS_openat2, .action = KERN_RULE_ERRNO, .value = ENOSYS};
+    if (failed == 0)
+        failed = kern_add_rule(box, &in_memory, err);
+    if (failed == 0)
+        kern_note(
+            box,
+            "a volume of root's is writable: setuid, setgid and file capabilities cannot be set in this box");
+    return failed;
 }
 
 static int merge_rules(kern_box *box, struct seccomp_state *state, struct kern_error *err)
@@ -168,6 +220,8 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
     state->listens = !kern_nested(box);
     if (failed == 0 && profile == NULL)
         state->program = seccomp_program(state->mode, kern_privileged(box), state->listens, &state->length);
+    if (failed == 0)
+        failed = guard_setuid(box, err);
     if (failed == 0)
         failed = merge_rules(box, state, err);
     return failed != 0 ? failed : kern_receive_fd(box, TAG_LISTENER, on_listener, err);

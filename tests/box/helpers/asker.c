@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#ifndef STAGE
+#define STAGE KERN_STAGE_MOUNT
+#endif
 
 #define TAG  7u
 #define PORT 8080
@@ -20,10 +23,8 @@ struct asker_state {
     const char *does;
     int log;
     int secret; /* a descriptor that nobody is given */
-    int event;
     int listener;
     int accepted;
-    struct kern_call call; /* to be answered later */
 };
 
 static const struct kern_option options[] = {
@@ -116,37 +117,19 @@ static void on_listener(kern_box *box, void *block, uint32_t tag, int32_t fd)
 static int32_t on_call(kern_box *box, void *block, struct kern_call *call)
 {
     struct asker_state *state = block;
-    const uint64_t one = 1;
     (void)box;
     dprintf(state->log, "call %s arg %d\n", call->call == SYS_getpid ? "getpid" : "another",
             (int)call->arg[0]);
     call->result = 4242;
     call->error = call->arg[0] == 33 ? EDOM : 0;
-    if (!is(state, "later"))
-        return KERN_CALL_DONE;
-    state->call = *call;
-    (void)!write(state->event, &one, sizeof(one));
-    return KERN_CALL_LATER;
+    return KERN_CALL_DONE;
 }
 
-static void on_event(kern_box *box, void *block, int32_t fd, uint32_t events)
-{
-    struct asker_state *state = block;
-    uint64_t count = 0;
-    (void)events;
-    (void)!read(fd, &count, sizeof(count));
-    state->call.result += 101;
-    kern_finish_call(box, &state->call);
-}
-
-static int handle_call(kern_box *box, struct asker_state *state, struct kern_error *err)
+static int handle_call(kern_box *box, struct kern_error *err)
 {
     const struct kern_rule rule = {
         .struct_size = sizeof(rule), .call = SYS_getpid, .action = KERN_RULE_NOTIFY};
-    state->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int failed = kern_watch(box, state->event, EPOLLIN, on_event, err);
-    if (failed == 0)
-        failed = kern_add_rule(box, &rule, err);
+    int failed = kern_add_rule(box, &rule, err);
     return failed == 0 ? kern_on_call(box, SYS_getpid, on_call, err) : failed;
 }
 
@@ -201,8 +184,8 @@ static int ask(kern_box *box, struct asker_state *state, struct kern_error *err)
         return kern_add_worker(box, work, &state->log, 1, err);
     if (is(state, "listener"))
         return kern_receive_fd(box, TAG, on_listener, err);
-    if (is(state, "notify") || is(state, "later"))
-        return handle_call(box, state, err);
+    if (is(state, "notify"))
+        return handle_call(box, err);
     if (is(state, "errno"))
         return forbid(box, err);
     if (is(state, "open-bpf") || is(state, "open-mount"))
@@ -249,7 +232,7 @@ static void teardown(kern_box *box, void *block, const struct kern_outcome *outc
             outcome->fault != NULL ? outcome->fault : "-");
 }
 
-KERN_PLUGIN(.name = "asker", .version = "1", .summary = "asks as told", .stage = KERN_STAGE_MOUNT,
+KERN_PLUGIN(.name = "asker", .version = "1", .summary = "asks as told", .stage = STAGE,
 #if defined(LEAN)
             .flags = KERN_PLUGIN_LEAN,
 #endif
