@@ -57,9 +57,8 @@ static bool may_create_in(const kern_box *box, int fd)
         return false;
     if (here.st_dev == root.st_dev)
         return box->root_private;
-    struct statfs fs;
-    for (size_t i = 0; i < box->mount_count; i++)
-        if (box->mount[i].kind == CORE_TMPFS && fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC)
+    for (size_t i = 0; i < box->tmpfs_count; i++)
+        if (here.st_dev == box->tmpfs_dev[i])
             return true;
     return false;
 }
@@ -284,6 +283,9 @@ static int attach_tmpfs(kern_box *box, const struct core_mount *mount, struct ke
                            MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (read_only ? MOUNT_ATTR_RDONLY : 0), &tree);
     if (failed == 0 && !box->nested)
         failed = sys_move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    struct stat st;
+    if (failed == 0 && stat_fd(tree, &st) == 0)
+        box->tmpfs_dev[box->tmpfs_count++] = st.st_dev; /* one a mount: there is room */
     return failed == 0 ? 0 : kern_fail(err, -failed, "cannot mount a tmpfs onto \"%s\"", mount->target);
 }
 

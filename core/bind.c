@@ -57,14 +57,15 @@ static unsigned long flags_to_keep(int mounted)
            ((fs.f_flag & ST_RELATIME) != 0 ? MS_RELATIME : 0);
 }
 
-/* Mounts below the source come along with the attributes they have: this call cannot reach them. */
+/* Mounts below the source would come along with the attributes they have, which this call cannot reach: so what is to be
+ * read-only comes without them. */
 static int bind_by_name(const struct kern_bind *bind)
 {
     char source[40], target[40];
     (void)snprintf(source, sizeof(source), "/proc/self/fd/%d", bind->source); /* fits: numbers are short */
     (void)snprintf(target, sizeof(target), "/proc/self/fd/%d", bind->target);
-    int failed = sys_mount(source, target, NULL,
-                           MS_BIND | ((bind->flags & KERN_MOUNT_RECURSIVE) != 0 ? MS_REC : 0), NULL);
+    bool recursive = (bind->flags & KERN_MOUNT_RECURSIVE) != 0 && (bind->flags & KERN_MOUNT_READ_ONLY) == 0;
+    int failed = sys_mount(source, target, NULL, MS_BIND | (recursive ? MS_REC : 0), NULL);
     if (failed != 0)
         return failed;
     auto_fd top = sys_open_beneath(bind->root, bind->path, O_PATH, 0, RESOLVE_IN_ROOT);

@@ -173,6 +173,9 @@ struct kern_box {
     char home[264];       /* "HOME=..." that the child may overwrite: the user is known only inside */
     struct core_mount *mount;
     size_t mount_count;
+    dev_t tmpfs_dev
+        [CORE_MAX_MOUNT]; /* child: the tmpfs that it has made: its own, mount points may be made there */
+    size_t tmpfs_count;
     uint64_t extra_namespaces;
     bool share_network;
     bool host_userns; /* no user namespace at all */

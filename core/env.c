@@ -80,6 +80,8 @@ static int collect(const kern_box *box, struct core_list *list, struct kern_erro
     const struct kern_values *options = &box->options;
     const char *hostname = kern_get_string(options, "hostname");
     int failed = add(list, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", err);
+    if (failed == 0 && box->privileged)
+        failed = add(list, "container", "kern", err); /* for a kern inside: see core/engine.c, is_nested() */
     if (failed == 0)
         failed = add(list, "TERM", "xterm", err);
     if (failed == 0)

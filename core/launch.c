@@ -111,6 +111,11 @@ static int clone_outer(kern_box *box, struct kern_error *err)
         args.stack_size = box->stack_size;
     }
     long pid = core_clone(&args, core_outer_main, box);
+    if (pid == -ENOSYS && !box->fork_style) {
+        /* An outer sandbox hides clone3; the older call can copy, but not share. */
+        box->fork_style = true;
+        return clone_outer(box, err);
+    }
     if (pid < 0) {
         kern_fail(err, (int)-pid, "cannot clone the namespaces of the box");
         core_explain_userns((int)-pid, err);

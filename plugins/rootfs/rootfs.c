@@ -11,6 +11,7 @@
 #include "sys.h"
 
 #include <linux/mount.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -304,12 +305,14 @@ static int build_bind(kern_box *box, int *ret_root, struct kern_error *err)
         if (source < 0)
             return source;
     }
+    /* With all that is mounted below: the core seals the root itself only, and later. */
+    bool read_only = kern_get_int(kern_options(box), "read-only") != 0;
     struct kern_bind bind = {.source = source,
                              .tree = tree,
                              .target = place,
                              .root = parent,
                              .path = name,
-                             .flags = KERN_MOUNT_RECURSIVE};
+                             .flags = KERN_MOUNT_RECURSIVE | (read_only ? KERN_MOUNT_READ_ONLY : 0)};
     int failed = kern_child_bind(box, &bind);
     return failed == 0 ? open_top(box, ret_root, err)
                        : kern_fail(err, -failed, "cannot attach the root directory");

@@ -1,4 +1,5 @@
-"""The control socket of a living box: RUN/sockets/NAME, seqpacket, one request a connection, for the same user and root alone."""
+"""The control socket of a living box: RUN/sockets/NAME, seqpacket, one request a connection, for the same user and root
+alone."""
 
 import os
 import shutil

@@ -238,69 +238,70 @@ static void test_a_host_that_does_not_fit(void **state)
     assert_non_null(strstr(err.message, "dbs:10.0.0.1"));
 }
 
+static const struct {
+    const char *target;
+    int volume, tmpfs; /* whether it is allowed */
+} targets[] = {
+    {"/a", 1, 1},
+    {"/a/b", 1, 1},
+    {"/a/..b", 1, 1},
+    {"/a/b..", 1, 1},
+    {"/...", 1, 1},
+    {"/a/...", 1, 1},
+    {"/process", 1, 1},
+    {"/system", 1, 1},
+    {"/dev.d", 1, 1},
+    {"/a/proc", 1, 1},
+    {"/a/dev/null", 1, 1},
+    {"/dev/shm", 1, 0},
+    {"/dev/shm/x", 1, 0},
+    {"//dev//shm/", 1, 0},
+    {"/./dev/./shm", 1, 0},
+    {"/dev/shmem", 0, 0},
+    {"", 0, 0},
+    {"a", 0, 0},
+    {"./a", 0, 0},
+    {"/", 0, 0},
+    {"//", 0, 0},
+    {"/.", 0, 0},
+    {"/./", 0, 0},
+    {"/..", 0, 0},
+    {"/a/..", 0, 0},
+    {"/a/../b", 0, 0},
+    {"/a/..//b", 0, 0},
+    {"/../a", 0, 0},
+    {"/a/./../proc", 0, 0},
+    {"/proc", 0, 0},
+    {"/proc/", 0, 0},
+    {"//proc", 0, 0},
+    {"/./proc", 0, 0},
+    {"/.//./proc", 0, 0},
+    {"/proc/sys", 0, 0},
+    {"///proc/./self", 0, 0},
+    {"/sys", 0, 0},
+    {"//sys/fs", 0, 0},
+    {"/sys/fs/cgroup", 0, 0},
+    {"/dev", 0, 0},
+    {"/dev/", 0, 0},
+    {"//dev", 0, 0},
+    {"/./dev/null", 0, 0},
+    {"/dev/pts", 0, 0},
+    {"/dev/shm/../null", 0, 0},
+};
+
 static void test_targets(void **state)
 {
     (void)state;
-    static const struct {
-        const char *target;
-        int volume, tmpfs; /* whether it is allowed */
-    } rows[] = {
-        {"/a", 1, 1},
-        {"/a/b", 1, 1},
-        {"/a/..b", 1, 1},
-        {"/a/b..", 1, 1},
-        {"/...", 1, 1},
-        {"/a/...", 1, 1},
-        {"/process", 1, 1},
-        {"/system", 1, 1},
-        {"/dev.d", 1, 1},
-        {"/a/proc", 1, 1},
-        {"/a/dev/null", 1, 1},
-        {"/dev/shm", 1, 0},
-        {"/dev/shm/x", 1, 0},
-        {"//dev//shm/", 1, 0},
-        {"/./dev/./shm", 1, 0},
-        {"/dev/shmem", 0, 0},
-        {"", 0, 0},
-        {"a", 0, 0},
-        {"./a", 0, 0},
-        {"/", 0, 0},
-        {"//", 0, 0},
-        {"/.", 0, 0},
-        {"/./", 0, 0},
-        {"/..", 0, 0},
-        {"/a/..", 0, 0},
-        {"/a/../b", 0, 0},
-        {"/a/..//b", 0, 0},
-        {"/../a", 0, 0},
-        {"/a/./../proc", 0, 0},
-        {"/proc", 0, 0},
-        {"/proc/", 0, 0},
-        {"//proc", 0, 0},
-        {"/./proc", 0, 0},
-        {"/.//./proc", 0, 0},
-        {"/proc/sys", 0, 0},
-        {"///proc/./self", 0, 0},
-        {"/sys", 0, 0},
-        {"//sys/fs", 0, 0},
-        {"/sys/fs/cgroup", 0, 0},
-        {"/dev", 0, 0},
-        {"/dev/", 0, 0},
-        {"//dev", 0, 0},
-        {"/./dev/null", 0, 0},
-        {"/dev/pts", 0, 0},
-        {"/dev/shm/../null", 0, 0},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         struct kern_error volume = {0}, tmpfs = {0};
-        int failed = rootfs_check_target(rows[i].target, "--volume", 0, &volume);
-        if ((failed == 0) != (rows[i].volume != 0))
-            fail_msg("volume on \"%s\": %d", rows[i].target, failed);
-        failed = rootfs_check_target(rows[i].target, "--tmpfs", 1, &tmpfs);
-        if ((failed == 0) != (rows[i].tmpfs != 0))
-            fail_msg("tmpfs on \"%s\": %d", rows[i].target, failed);
-        assert_int_equal(volume.category, rows[i].volume != 0 ? KERN_ERROR_NONE : KERN_ERROR_REFUSED);
-        assert_int_equal(tmpfs.category, rows[i].tmpfs != 0 ? KERN_ERROR_NONE : KERN_ERROR_REFUSED);
+        int failed = rootfs_check_target(targets[i].target, "--volume", 0, &volume);
+        if ((failed == 0) != (targets[i].volume != 0))
+            fail_msg("volume on \"%s\": %d", targets[i].target, failed);
+        failed = rootfs_check_target(targets[i].target, "--tmpfs", 1, &tmpfs);
+        if ((failed == 0) != (targets[i].tmpfs != 0))
+            fail_msg("tmpfs on \"%s\": %d", targets[i].target, failed);
+        assert_int_equal(volume.category, targets[i].volume != 0 ? KERN_ERROR_NONE : KERN_ERROR_REFUSED);
+        assert_int_equal(tmpfs.category, targets[i].tmpfs != 0 ? KERN_ERROR_NONE : KERN_ERROR_REFUSED);
     }
 }
 

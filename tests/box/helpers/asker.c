@@ -1,5 +1,6 @@
-/* asker: a plugin of a third party that asks for what the public header offers, built by the tests against that header alone. It
- * serves asker:NAME; the profile's `does` chooses what is asked for, and `log` is a file that tells the test what happened. */
+/* asker: a plugin of a third party that asks for what the public header offers, built by the tests against that header alone.
+ * It serves asker:NAME; the profile's `does` chooses what is asked for, and `log` is a file that tells the test what happened.
+ * Runs in kern and in the box's first process as any plugin does, and with "worker" in a worker of its own. */
 #define _GNU_SOURCE
 #include <kern/plugin.h>
 
