@@ -64,10 +64,13 @@ static int add_configured_plugins(kern_box *box, struct kern_error *err)
     size_t count = core_config_plugins(box->config, &entry);
     bool trusted = core_config_trust(box->config) != CORE_CONFIG_FOREIGN;
     for (size_t i = 0; i < count; i++) {
-        struct core_plugin *plugin = NULL;
+        struct core_plugin *plugin =
+            entry[i].name != NULL ? core_catalog_find(box->catalog, entry[i].name) : NULL;
+        if (plugin != NULL && plugin->always && !entry[i].enabled)
+            return kern_refuse(err, 0, "%s:%d: plugin \"%s\" cannot be left out: it takes part in every box",
+                               core_config_path(box->config), entry[i].line, plugin->name);
         if (!entry[i].enabled)
             continue;
-        plugin = entry[i].name != NULL ? core_catalog_find(box->catalog, entry[i].name) : NULL;
         if (plugin != NULL) {
             plugin->wanted = true;
             continue;

@@ -340,6 +340,12 @@ static void blame_hook(const kern_box *box, struct kern_error *err)
     const struct core_shared *shared = box->shared;
     if (core_error_is_set(err) || atomic_load(&shared->progress) == CORE_EXECUTING)
         return;
+    if (box->usage.oom_own == 1) {
+        kern_fail(err, 0, "the memory cap of %s is too small for a box to be built in",
+                  kern_get_string(&box->options, "memory"));
+        kern_hint(err, "give it more: --memory 16m");
+        return;
+    }
     bool ended = atomic_load(&shared->ended) != 0 && WIFSIGNALED(shared->status);
     kern_fail(err, 0, "the box's first process was ended by signal %d while it was built",
               ended ? WTERMSIG(shared->status) : SIGKILL);
@@ -403,6 +409,7 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
         core_launch_undo(box);
     } else {
         core_supervise(box);
+        collect_usage(box);
         mark(box, "run");
         if (core_error_is_set(&box->shared->error))
             *err = box->shared->error;
@@ -412,7 +419,6 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
     box->end_ns = core_now_ns();
     if (!box->executed)
         core_report_not_alive(box);
-    collect_usage(box);
     struct core_evidence evidence = gather(box, err);
     core_classify(&evidence, ret_outcome);
     core_workers_stop(box);

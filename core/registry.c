@@ -41,8 +41,12 @@ static int open_run_directory(const char *path, int *ret_fd, struct kern_error *
             return kern_fail(err, errno, "cannot make run directory \"%s\"", path);
         fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     }
-    if (fd < 0)
-        return kern_fail(err, errno, "cannot open run directory \"%s\"", path);
+    if (fd < 0) {
+        int code = errno;
+        kern_fail(err, code, "cannot open run directory \"%s\"", path);
+        kern_hint(err, "remove '%s', or set XDG_RUNTIME_DIR to a directory of yours", path);
+        return -code;
+    }
     auto_fd run = fd;
     int failed = check_private(run, path, err);
     if (failed == 0)
