@@ -269,7 +269,7 @@ static int attach_tmpfs(kern_box *box, const struct core_mount *mount, struct ke
     char size[32], mode[16];
     (void)snprintf(size, sizeof(size), "%llu", (unsigned long long)mount->size); /* fits */
     (void)snprintf(mode, sizeof(mode), "%o", mount->mode);                       /* fits */
-    bool read_only = (mount->flags & KERN_MOUNT_READ_ONLY) != 0;
+    bool read_only = (mount->flags & KERN_MOUNT_READ_ONLY) != 0, exec = (mount->flags & KERN_MOUNT_EXEC) != 0;
     const char *limit = mount->size != 0 ? size : NULL;
     auto_fd tree = -1, target = -1;
     int failed = find_place(box, mount, true, &target, err);
@@ -277,10 +277,13 @@ static int attach_tmpfs(kern_box *box, const struct core_mount *mount, struct ke
         return failed;
     if (box->nested)
         failed = mount_tmpfs_at(box, target, mount->target, limit, mode,
-                                MS_NOSUID | MS_NODEV | (read_only ? MS_RDONLY : 0), &tree);
+                                MS_NOSUID | MS_NODEV | (read_only ? MS_RDONLY : 0) | (exec ? 0 : MS_NOEXEC),
+                                &tree);
     else
         failed = new_tmpfs(limit, mode,
-                           MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (read_only ? MOUNT_ATTR_RDONLY : 0), &tree);
+                           MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (read_only ? MOUNT_ATTR_RDONLY : 0) |
+                               (exec ? 0 : MOUNT_ATTR_NOEXEC),
+                           &tree);
     if (failed == 0 && !box->nested)
         failed = sys_move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
     struct stat st;

@@ -32,9 +32,10 @@ static void config_note(void *data, const char *text)
  * box's. Everything else that was inherited stays behind at exec. */
 static int secure_descriptors(struct kern_error *err)
 {
-    (void)signal(
-        SIGXFSZ,
-        SIG_IGN); /* the caller's limit on file sizes is then an error with a name; the box gets the default */
+    /* The caller's limit on file sizes and a reader that has gone are then errors with a name; the box gets the
+     * defaults. */
+    (void)signal(SIGXFSZ, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN);
     for (int fd = 0; fd <= 2; fd++) {
         struct stat st;
         bool open_already = fstat(fd, &st) == 0;

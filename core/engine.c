@@ -226,8 +226,6 @@ static int claim(kern_box *box, struct kern_error *err)
         failed = share_page(box, err);
     if (failed == 0)
         failed = core_supervise_prepare(box, err);
-    if (failed == 0)
-        failed = open_channel(box, err);
     mark(box, "claim");
     return failed;
 }
@@ -256,6 +254,9 @@ static int prepare(kern_box *box, struct kern_error *err)
         failed = core_env_build(box, err);
     if (failed == 0)
         failed = core_workers_start(box, err);
+    if (failed == 0)
+        failed = open_channel(
+            box, err); /* after the workers: whoever else held its other end would hide the exec */
     box->fork_style = must_fork(box);
     return failed;
 }
@@ -338,8 +339,13 @@ static void teardown_all(kern_box *box, const struct core_outcome *outcome)
 static void blame_hook(const kern_box *box, struct kern_error *err)
 {
     const struct core_shared *shared = box->shared;
-    if (core_error_is_set(err) || atomic_load(&shared->progress) == CORE_EXECUTING)
+    if (core_error_is_set(err) ||
+        (atomic_load(&shared->progress) == CORE_EXECUTING && box->worker_lost[0] == '\0'))
         return;
+    if (box->worker_lost[0] != '\0') {
+        kern_fail(err, 0, "the worker of plugin %s ended while the box was built", box->worker_lost);
+        return;
+    }
     if (box->usage.oom_own == 1) {
         kern_fail(err, 0, "the memory cap of %s is too small for a box to be built in",
                   kern_get_string(&box->options, "memory"));

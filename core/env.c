@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILE_MOST ((off_t)1 << 20)
+#define VARIABLES_MOST 4096 /* execve takes hardly more, and looking for doubles takes the square of it */
+#define FILE_MOST      ((off_t)1 << 20)
 
 static char *trim(char *line)
 {
@@ -126,6 +127,9 @@ int core_env_build(kern_box *box, struct kern_error *err)
 {
     struct core_list list = {0};
     int failed = collect(box, &list, err);
+    if (failed == 0 && list.count > VARIABLES_MOST)
+        failed = kern_refuse(err, 0, "cannot use %zu environment variables: %d are the most", list.count,
+                             VARIABLES_MOST);
     char **env = failed == 0 ? calloc(list.count + 2, sizeof(*env)) : NULL;
     if (env == NULL) {
         core_list_clear(&list);

@@ -236,6 +236,7 @@ static int build(kern_box *box, struct kern_error *err)
     auto_fd workdir = -1;
     const char *path = kern_get_string(&box->options, "workdir");
     int failed = open_scratch(box, err);
+    core_await_word(&box->shared->go); /* kern writes the maps while the processes start */
     if (failed == 0)
         failed = become_root(box, err);
     if (failed == 0)

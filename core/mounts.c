@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -163,6 +164,7 @@ int kern_root_source(kern_box *box, int32_t fd, struct kern_error *err)
 
 static int child_pause(void *unused)
 {
+    (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
     (void)unused; /* the process is only there to hold its user namespace */
     for (;;)
         (void)sys_call(SYS_ppoll, 0, 0, 0, 0, 0, 0);
@@ -240,25 +242,48 @@ static int volume_namespace(const kern_box *box, const struct core_mount *mount,
     return failed != 0 ? failed : user_namespace_with(uid_map, gid_map, ret_fd);
 }
 
-static int detach_copy(const struct core_mount *mount, int userns, unsigned recursive, int32_t *ret_tree,
-                       struct kern_error *err)
+static unsigned reach_of(const struct core_mount *mount)
 {
-    auto_fd tree =
-        sys_open_tree(mount->fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
+    return (mount->flags & KERN_MOUNT_RECURSIVE) != 0 ? AT_RECURSIVE : 0;
+}
+
+static int detach_copy(const struct core_mount *mount, int32_t *ret_tree, struct kern_error *err)
+{
+    int tree =
+        sys_open_tree(mount->fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | reach_of(mount));
     if (tree < 0)
         return kern_fail(err, -tree, "cannot copy the mount of \"%s\"", mount->source);
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)userns};
-    int failed = sys_mount_setattr(tree, "", AT_EMPTY_PATH | recursive, &attr, sizeof(attr));
-    if (failed != 0) {
-        kern_fail(err, -failed,
-                  "cannot give the box's ids to \"%s\": its file system does not take idmapped mounts",
-                  mount->source);
-        kern_hint(err, "use a directory on ext4, xfs, btrfs or tmpfs, or --userns=keep (ids of the box are "
-                       "then ids of the host)");
-        return failed;
-    }
-    *ret_tree = steal_fd(&tree);
+    *ret_tree = tree; /* the shared page's; closed with kern */
     return 0;
+}
+
+static int give_ids(const struct core_mount *mount, int tree, int userns, struct kern_error *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)userns};
+    int failed = sys_mount_setattr(tree, "", AT_EMPTY_PATH | reach_of(mount), &attr, sizeof(attr));
+    if (failed == 0)
+        return 0;
+    kern_fail(err, -failed,
+              "cannot give the box's ids to \"%s\": its file system does not take idmapped mounts",
+              mount->source);
+    kern_hint(err, "use a directory on ext4, xfs, btrfs or tmpfs, or --userns=keep (ids of the box are then "
+                   "ids of the host)");
+    return failed;
+}
+
+static bool wants_ids(const struct core_mount *mount)
+{
+    return mount->kind == CORE_BIND && (mount->flags & KERN_MOUNT_DEVICE) == 0;
+}
+
+int core_detach_sources(kern_box *box, struct kern_error *err)
+{
+    int failed =
+        box->root_source.source != NULL ? detach_copy(&box->root_source, &box->shared->root_tree, err) : 0;
+    for (size_t i = 0; failed == 0 && i < box->mount_count; i++)
+        if (wants_ids(&box->mount[i]))
+            failed = detach_copy(&box->mount[i], &box->shared->tree[i], err);
+    return failed;
 }
 
 static int own_namespace(const kern_box *box, int *ret_fd, struct kern_error *err)
@@ -278,20 +303,19 @@ int core_idmap_mounts(kern_box *box, struct kern_error *err)
         auto_fd userns = -1;
         int failed = own_namespace(box, &userns, err);
         if (failed == 0)
-            failed = detach_copy(&box->root_source, userns, 0, &box->shared->root_tree, err);
+            failed = give_ids(&box->root_source, box->shared->root_tree, userns, err);
         if (failed != 0)
             return failed;
     }
     for (size_t i = 0; i < box->mount_count; i++) {
         const struct core_mount *mount = &box->mount[i];
-        if (mount->kind != CORE_BIND || (mount->flags & KERN_MOUNT_DEVICE) != 0)
+        if (!wants_ids(mount))
             continue;
         auto_fd userns = -1;
         int failed = volume_namespace(box, mount, &userns);
         if (failed != 0)
             return kern_fail(err, -failed, "cannot make the id map of volume \"%s\"", mount->source);
-        failed = detach_copy(mount, userns, (mount->flags & KERN_MOUNT_RECURSIVE) != 0 ? AT_RECURSIVE : 0,
-                             &box->shared->tree[i], err);
+        failed = give_ids(mount, box->shared->tree[i], userns, err);
         if (failed != 0)
             return failed;
     }

@@ -8,7 +8,10 @@
 int core_mount_source(struct core_mount *mount, int fd, struct kern_error *err);
 /* Host side. The canonical path of what a descriptor stands for. */
 int core_mount_source_path(int fd, char *ret_path, size_t size, struct kern_error *err);
-/* Host side, real root: detached copies of all sources, with the ids of the box. After the maps are written. */
+/* Host side, real root, before the clone, so that every process of the box has the descriptors: detached copies of all
+ * sources. */
+int core_detach_sources(kern_box *box, struct kern_error *err);
+/* After the maps are written: gives those copies the ids of the box. */
 int core_idmap_mounts(kern_box *box, struct kern_error *err);
 void core_mounts_clear(kern_box *box);
 

@@ -186,7 +186,6 @@ int core_outer_main(void *arg)
     (void)sys_call(SYS_setsid, 0, 0, 0, 0, 0,
                    0); /* the terminal's signals are for kern, which forwards them */
     die_with_kern(box);
-    core_await_word(&box->shared->go);
     take_ids(box);
     pid_t inner = start_inner(box);
     /* Only the first process may hold this end from now on: its closing tells kern that the command runs. */
@@ -195,6 +194,7 @@ int core_outer_main(void *arg)
      * a control group of the caller's takes them, and a change of ids would hide /proc/self from the first process for a
      * moment, because it touches the memory that both share. */
     make_spaces(box);
+    core_await_word(&box->shared->go);
     open_loopback(box);
     serve_inner_maps(box);
     wait_for_inner(box, inner);

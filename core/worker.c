@@ -6,6 +6,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -99,6 +100,10 @@ _Noreturn static void run(kern_box *box, struct core_worker *worker, pid_t paren
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL); /* kern's forwarded signals mean nothing here */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
+        _exit(
+            1); /* what the box reads and writes is not a worker's; stderr stays, for what goes wrong here */
     if (getppid() != parent)
         _exit(0); /* kern died before the wish was made */
     if (keep_only(worker->fd, worker->count) != 0 || drop_capabilities() != 0 || install_filter() != 0) {

@@ -46,7 +46,8 @@ struct namespace_range namespace_find_range(const char *text, const char *user, 
         if (parse_number(&at, &range.start) != 0 || *at != ':')
             continue;
         at++;
-        if (parse_number(&at, &range.count) == 0 && range.count >= RANGE_LEAST && range.start > 0)
+        if (parse_number(&at, &range.count) == 0 && (*at == '\n' || *at == '\0') &&
+            range.count >= RANGE_LEAST && range.start > 0 && range.count <= UINT32_MAX - range.start)
             return range;
     }
     return (struct namespace_range){0};

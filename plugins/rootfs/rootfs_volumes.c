@@ -121,7 +121,8 @@ int rootfs_add_tmpfs(kern_box *box, uint64_t *budget, struct kern_error *err)
     for (uint32_t i = 0; i < count; i++) {
         int failed = rootfs_parse_tmpfs(kern_get_item(options, "tmpfs", i), &tmpfs, err);
         if (failed == 0)
-            failed = kern_add_tmpfs(box, tmpfs.target, tmpfs.size != 0 ? tmpfs.size : share, 01777, 0, err);
+            failed = kern_add_tmpfs(box, tmpfs.target, tmpfs.size != 0 ? tmpfs.size : share, 01777,
+                                    KERN_MOUNT_EXEC, err);
         if (failed != 0)
             return failed;
     }

@@ -97,13 +97,9 @@ class Requests(Control):
 
     def test_what_it_does_not_know(self):
         running = self.live()
-        for data in (b"restart", b"STATUS", b"status ", b"stop\n", b" kill", b"status\0x\0", b"{}", b"k" * 5000,
-                     b"\xff\xfe"):
+        for data in (b"restart", b"STATUS", b"status ", b"stop\n", b" kill", b"{}", b"k" * 5000, b"\xff\xfe"):
             with self.subTest(data):
-                if b"\0" not in data:
-                    self.assertEqual(self.request(data), b"error: unknown request")
-                else:
-                    self.assertNotEqual(self.request(data), b"ok")
+                self.assertEqual(self.request(data), b"error: unknown request")
                 self.assertIsNone(running.process.poll())
         self.assertIn(b'"executed": true', self.request(b"status"))
         running.signal(signal.SIGTERM)

@@ -352,7 +352,7 @@ class Asked(Plugins):
         lines = self.asked("tmpfs", "sh", "-c", script).splitlines()
         self.assertEqual(lines[1:], ["711", "half", "full", "room"])
         options = lines[0].split()[5].split(",")
-        self.assertTrue({"rw", "nosuid", "nodev"} <= set(options), lines[0])
+        self.assertTrue({"rw", "nosuid", "nodev", "noexec"} <= set(options), lines[0])
         self.assertIn(" - tmpfs ", lines[0])
         self.assertFalse(os.path.exists(os.path.join(self.root, "fresh")))
 

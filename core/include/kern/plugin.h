@@ -3,7 +3,8 @@
  * A plugin is a shared object with one table, made by KERN_PLUGIN(). The core calls three hooks:
  *
  *   prepare   in kern itself, on the host, before the box exists. Open descriptors, reserve, decide.
- *   enter     in the box's first process, inside the box's namespaces, before the command. Uses only
+ *   enter     in the box's first process, inside the box's namespaces (network, ipc and uts from stage NETWORK on;
+ *             before it, those are still the host's), before the command. Uses only
  *             what prepare gathered. May share its memory with kern: no malloc, no stdio, no locale, no
  *             name service, no dlopen; raw system calls and the functions marked [enter] below.
  *   teardown  in kern, on the host, after the box has ended. Runs for each plugin whose prepare was
