@@ -136,19 +136,32 @@ uint64_t kern_memory_cap(const kern_box *box)
     return box->memory_cap;
 }
 
+/* Whose hook asks. kern and the box's first process may run hooks at one time on one memory: their stacks tell them apart. */
+static struct core_plugin *caller(const kern_box *box)
+{
+    const char here = 0;
+    uintptr_t at = (uintptr_t)&here, low = (uintptr_t)box->inner_stack;
+    bool inside =
+        box->fork_style ? box->entering != NULL : low != 0 && at >= low && at - low < box->stack_size;
+    return inside ? box->entering : box->current;
+}
+
 const kern_values *kern_options(const kern_box *box)
 {
-    return box->current != NULL && !box->current->builtin ? &box->current->own : &box->options;
+    const struct core_plugin *plugin = caller(box);
+    return plugin != NULL && !plugin->builtin ? &plugin->own : &box->options;
 }
 
 uint32_t kern_profile_count(const kern_box *box)
 {
-    return box->current != NULL ? box->current->profile_count : 0;
+    const struct core_plugin *plugin = caller(box);
+    return plugin != NULL ? plugin->profile_count : 0;
 }
 
 static const struct core_profile *profile_at(const kern_box *box, uint32_t index)
 {
-    return index < kern_profile_count(box) ? &box->current->profile[index] : NULL;
+    const struct core_plugin *plugin = caller(box);
+    return plugin != NULL && index < plugin->profile_count ? &plugin->profile[index] : NULL;
 }
 
 const kern_values *kern_profile(const kern_box *box, uint32_t index)

@@ -163,7 +163,8 @@ struct kern_box {
 
     struct core_plugin **order; /* the plugins that take part, as enter runs them */
     size_t order_count;
-    struct core_plugin *current; /* whose hook is running on the host side */
+    struct core_plugin *current;  /* whose hook is running on the host side */
+    struct core_plugin *entering; /* and whose inside: both sides may run at one time on one memory */
     const char *phase;
 
     struct core_list env; /* what plugins and options gave; flags come last */

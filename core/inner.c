@@ -85,7 +85,7 @@ static int enter_stages(kern_box *box, size_t *at, uint32_t last, struct kern_er
             continue;
         atomic_store(&box->shared->enter_index, (uint32_t)*at);
         progress(box, CORE_ENTERING);
-        box->current = plugin;
+        box->entering = plugin;
         int failed = plugin->table->enter(box, plugin->state, err);
         progress(box, CORE_PIVOTING);
         core_moment(box, plugin->name);

@@ -277,6 +277,19 @@ class Asked(Plugins):
 
     # ---- the worker
 
+    def test_a_worker_ends_with_the_command(self):
+        result = self.ask("worker", "true")
+        self.assertEqual((result.code, result.fault), (0, None), result)
+        pid = self.field("pid")
+        if pid is not None:  # it may have been too late to say anything
+            self.assert_gone(int(pid))
+
+    def test_a_worker_that_ends_at_once(self):
+        """Before or after the exec, whichever comes first: the plugin is named."""
+        result = self.ask("worker-ends", "sleep", "60")
+        self.assertIn((result.code, result.fault), ((137, "killed"), (125, "startup_failed")), result)
+        self.assertIn("worker of plugin asker", result.report["fault"]["message"])
+
     def test_a_worker_is_confined(self):
         running, pid = self.working()
         for name in ("CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"):
@@ -326,11 +339,15 @@ class Asked(Plugins):
         self.assertRegex(lines[1], r"^personality [0-9]+ 0$")  # the condition does not hold
 
     def test_a_handler_answers_a_call(self):
-        self.assertEqual(self.asked("notify", "probe", "call", "getpid", "7"), "getpid 4242 0\n")
-        self.assertIn("call getpid arg 7", self.logged())
+        for does, answer in (("notify", 4242), ("later", 4343)):
+            with self.subTest(does):
+                self.assertEqual(self.asked(does, "probe", "call", "getpid", "7"), f"getpid {answer} 0\n")
+                self.assertIn("call getpid arg 7", self.logged())
 
     def test_a_handler_fails_a_call(self):
-        self.assertEqual(self.asked("notify", "probe", "call", "getpid", "33"), "getpid -1 33\n")
+        for does in ("notify", "later"):
+            with self.subTest(does):
+                self.assertEqual(self.asked(does, "probe", "call", "getpid", "33"), "getpid -1 33\n")
 
     def test_a_handler_answers_many(self):
         script = "for i in 1 2 3 4 5; do probe call getpid 7 & done; wait"

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,8 +25,10 @@ struct asker_state {
     const char *does;
     int log;
     int secret; /* a descriptor that nobody is given */
+    int event;
     int listener;
     int accepted;
+    struct kern_call call; /* to be answered later */
 };
 
 static const struct kern_option options[] = {
@@ -118,19 +121,37 @@ static void on_listener(kern_box *box, void *block, uint32_t tag, int32_t fd)
 static int32_t on_call(kern_box *box, void *block, struct kern_call *call)
 {
     struct asker_state *state = block;
+    const uint64_t one = 1;
     (void)box;
     dprintf(state->log, "call %s arg %d\n", call->call == SYS_getpid ? "getpid" : "another",
             (int)call->arg[0]);
     call->result = 4242;
     call->error = call->arg[0] == 33 ? EDOM : 0;
-    return KERN_CALL_DONE;
+    if (!is(state, "later"))
+        return KERN_CALL_DONE;
+    state->call = *call;
+    (void)!write(state->event, &one, sizeof(one));
+    return KERN_CALL_LATER;
 }
 
-static int handle_call(kern_box *box, struct kern_error *err)
+static void on_event(kern_box *box, void *block, int32_t fd, uint32_t events)
+{
+    struct asker_state *state = block;
+    uint64_t count = 0;
+    (void)events;
+    (void)!read(fd, &count, sizeof(count));
+    state->call.result += 101;
+    kern_finish_call(box, &state->call);
+}
+
+static int handle_call(kern_box *box, struct asker_state *state, struct kern_error *err)
 {
     const struct kern_rule rule = {
         .struct_size = sizeof(rule), .call = SYS_getpid, .action = KERN_RULE_NOTIFY};
-    int failed = kern_add_rule(box, &rule, err);
+    state->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int failed = kern_watch(box, state->event, EPOLLIN, on_event, err);
+    if (failed == 0)
+        failed = kern_add_rule(box, &rule, err);
     return failed == 0 ? kern_on_call(box, SYS_getpid, on_call, err) : failed;
 }
 
@@ -185,8 +206,8 @@ static int ask(kern_box *box, struct asker_state *state, struct kern_error *err)
         return kern_add_worker(box, work, &state->log, 1, err);
     if (is(state, "listener"))
         return kern_receive_fd(box, TAG, on_listener, err);
-    if (is(state, "notify"))
-        return handle_call(box, err);
+    if (is(state, "notify") || is(state, "later"))
+        return handle_call(box, state, err);
     if (is(state, "errno"))
         return forbid(box, err);
     if (is(state, "open-bpf") || is(state, "open-mount"))
