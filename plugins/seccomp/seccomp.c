@@ -120,13 +120,7 @@ static int guard_setuid(kern_box *box, struct kern_error *err)
         failed = deny_setid(box, modes[i].call, modes[i].index, modes[i].opens, err);
     struct kern_rule in_memory = {
         .struct_size = sizeof(in_memory), .call = SYS_openat2, .action = KERN_RULE_ERRNO, .value = ENOSYS};
-    if (failed == 0)
-        failed = kern_add_rule(box, &in_memory, err);
-    if (failed == 0)
-        kern_note(
-            box,
-            "a volume of root's is writable: setuid, setgid and file capabilities cannot be set in this box");
-    return failed;
+    return failed == 0 ? kern_add_rule(box, &in_memory, err) : failed;
 }
 
 static int merge_rules(kern_box *box, struct seccomp_state *state, struct kern_error *err)

@@ -196,7 +196,7 @@ static void words(void **unused)
         assert_int_not_equal(cgroup_reason(&bound[CGROUP_PIDS], CGROUP_PIDS, text, sizeof(text))[0], '\0');
     }
     const char *remedy = cgroup_remedy(&bound[CGROUP_MEMORY], CGROUP_MEMORY, text, sizeof(text));
-    assert_non_null(strstr(remedy, "systemd.unified_cgroup_hierarchy=1"));
+    assert_non_null(strstr(remedy, "run as root")); /* with systemd, the boot line stands before it */
 }
 
 static void missing_controllers(void **unused)

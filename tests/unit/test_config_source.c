@@ -163,7 +163,7 @@ static void what_others_can_write_is_not_trusted(void **state)
     assert_int_equal(chmod(place->file, 0600), 0);
     assert_int_equal(chmod(sub, 0757), 0);
     (void)snprintf(message, sizeof(message),
-                   "cannot trust \"FILE\": everybody may write to its folder \"%s\"", sub);
+                   "cannot trust \"FILE\": its folder \"%s\" may be written by others", sub);
     assert_refused(place, place->file, message, place->file);
     (void)snprintf(hint, sizeof(hint), "chmod o-w '%s'", sub);
     assert_string_equal(place->err.hint, hint);
@@ -173,7 +173,7 @@ static void what_others_can_write_is_not_trusted(void **state)
     assert_int_equal(chmod(sub, 0755), 0);
     assert_int_equal(chmod(place->folder, 0777), 0);
     (void)snprintf(message, sizeof(message),
-                   "cannot trust \"FILE\": everybody may write to its folder \"%s\"", place->folder);
+                   "cannot trust \"FILE\": its folder \"%s\" may be written by others", place->folder);
     assert_refused(place, place->file, message, place->file);
 }
 
