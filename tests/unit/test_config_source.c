@@ -165,7 +165,7 @@ static void what_others_can_write_is_not_trusted(void **state)
     (void)snprintf(message, sizeof(message),
                    "cannot trust \"FILE\": its folder \"%s\" may be written by others", sub);
     assert_refused(place, place->file, message, place->file);
-    (void)snprintf(hint, sizeof(hint), "chmod o-w '%s'", sub);
+    (void)snprintf(hint, sizeof(hint), "chmod go-w '%s'", sub);
     assert_string_equal(place->err.hint, hint);
     assert_int_equal(chmod(sub, 01777), 0); /* sticky, like /tmp: nobody else can move the file away */
     place->err = (struct kern_error){0};
