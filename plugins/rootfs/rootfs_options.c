@@ -110,12 +110,15 @@ static int apply_mount_key(const char *key, size_t key_length, const char *value
         return copy(volume->source, sizeof(volume->source), value, length, text, err);
     if (IS("dst") || IS("target") || IS("destination"))
         return copy(volume->target, sizeof(volume->target), value, length, text, err);
+    bool is_false = length == 5 && strncmp(value, "false", 5) == 0;
     if (IS("ro") || IS("readonly")) {
-        volume->read_only = !(length == 5 && strncmp(value, "false", 5) == 0);
+        volume->read_only = !is_false;
         return 0;
     }
-    if (IS("rw"))
+    if (IS("rw")) {
+        volume->read_only = volume->read_only || is_false;
         return 0;
+    }
 #undef IS
     return kern_refuse(err, 0, "cannot use --mount \"%s\": unknown key \"%.*s\" (type, src, dst, ro)", text,
                        (int)key_length, key);

@@ -111,6 +111,7 @@ static void test_mounts(void **state)
     assert_volume(rootfs_parse_mount, "type=bind,src=/a:b,dst=/c:d", "/a:b", "/c:d", 0);
     assert_volume(rootfs_parse_mount, "type=bind,src=/a=b,dst=/c=d", "/a=b", "/c=d", 0);
     assert_volume(rootfs_parse_mount, "type=bind,src=/a,dst=/b,rw", "/a", "/b", 0);
+    assert_volume(rootfs_parse_mount, "type=bind,src=/a,dst=/b,rw=false", "/a", "/b", 1);
     assert_volume(rootfs_parse_mount, "type=bind,src=/a,dst=/b,ro=true", "/a", "/b", 1);
     assert_volume(rootfs_parse_mount, "type=bind,src=/a,dst=/b,readonly=false", "/a", "/b", 0);
     assert_volume(rootfs_parse_mount, "type=bind,src=/a,dst=/b,", "/a", "/b", 0);
