@@ -250,9 +250,9 @@ class Ownership(BoxCase):
             running = self.start("box", "-q", "--rootfs", self.root, "--", "sh", "-c", "cat /proc/self/uid_map; sleep 60")
             boxes.append(running)
             running.line()
-            inner = kerntest.eventually(lambda pid=running.pid: [
-                p for p in kerntest.processes(lambda q: ancestor(q, pid)) if os.stat(f"/proc/{p}").st_uid != 0])
-            ids.append(os.stat(f"/proc/{inner[-1]}").st_uid)
+            inner = kerntest.eventually(lambda pid=running.pid: kerntest.processes(
+                lambda p: ancestor(p, pid) and os.stat(f"/proc/{p}").st_uid != 0))
+            ids.append(os.stat(f"/proc/{min(inner)}").st_uid)  # the shell: what it runs comes and goes
         self.assertNotEqual(ids[0], ids[1])
         for running in boxes:
             running.signal(15)
