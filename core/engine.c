@@ -238,7 +238,8 @@ static bool is_nested(void)
     return container != NULL && strcmp(container, "kern") == 0 && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2;
 }
 
-static int prepare(kern_box *box, struct kern_error *err)
+/* Asks every plugin what the box is to be; nothing runs yet. */
+static int compose(kern_box *box, struct kern_error *err)
 {
     const char *userns = kern_get_string(&box->options, "userns"),
                *net = kern_get_string(&box->options, "net");
@@ -250,24 +251,21 @@ static int prepare(kern_box *box, struct kern_error *err)
     if (failed == 0)
         failed = prepare_all(box, err);
     mark(box, "prepare");
-    if (failed == 0)
-        failed = core_env_build(box, err);
-    if (failed == 0)
-        failed = core_workers_start(box, err);
-    if (failed == 0)
-        failed = open_channel(
-            box, err); /* after the workers: whoever else held its other end would hide the exec */
-    box->fork_style = must_fork(box);
-    return failed;
+    return failed == 0 ? core_env_build(box, err) : failed;
 }
 
 static int build(kern_box *box, struct kern_error *err)
 {
     int failed = claim(box, err);
     if (failed == 0)
-        failed = prepare(box, err);
+        failed = compose(box, err);
+    if (failed == 0)
+        failed = core_workers_start(box, err);
+    if (failed == 0) /* after the workers: whoever else held its other end would hide the exec */
+        failed = open_channel(box, err);
     if (failed != 0)
         return failed;
+    box->fork_style = must_fork(box);
     int64_t timeout = kern_get_int(&box->options, "timeout");
     box->start_ns = core_now_ns();
     box->deadline_ms = timeout > 0 ? box->start_ns / 1000000 + timeout : 0;
@@ -339,13 +337,14 @@ static void teardown_all(kern_box *box, const struct core_outcome *outcome)
 static void blame_hook(const kern_box *box, struct kern_error *err)
 {
     const struct core_shared *shared = box->shared;
-    if (core_error_is_set(err) ||
-        (atomic_load(&shared->progress) == CORE_EXECUTING && box->worker_lost[0] == '\0'))
+    if (core_error_is_set(err))
         return;
     if (box->worker_lost[0] != '\0') {
         kern_fail(err, 0, "the worker of plugin %s ended while the box was built", box->worker_lost);
         return;
     }
+    if (atomic_load(&shared->progress) == CORE_EXECUTING)
+        return;
     if (box->usage.oom_own == 1) {
         kern_fail(err, 0, "the memory cap of %s is too small for a box to be built in",
                   kern_get_string(&box->options, "memory"));
@@ -371,11 +370,7 @@ void core_engine_plan(kern_box *box, void (*show)(const kern_box *box), struct k
 {
     int failed = claim(box, err);
     if (failed == 0)
-        failed = open_plugins(box, err);
-    if (failed == 0)
-        failed = prepare_all(box, err);
-    if (failed == 0)
-        failed = core_env_build(box, err);
+        failed = compose(box, err);
     if (failed == 0)
         show(box);
     const struct core_outcome nothing = {.exit_code = failed == 0 ? 0 : 1};
