@@ -192,13 +192,13 @@ class SweepIsCareful(Crash):
         self.addCleanup(lambda: os.path.isdir(victim) and os.rmdir(victim))
         outside = self.file("keep", "outside")
         path = f"/run/kern/boxes/forged-{os.getpid()}"
-        kerntest.write(path, f"pid 1\ngroup {victim}\ngroup /sys/fs/cgroup\nsocket ../../../{outside}\nsocket ../ids\n"
+        kerntest.write(path, f"pid 1\ngroup {victim}\ngroup /sys/fs/cgroup\nsocket ../../../{outside}\nsocket ../id-blocks\n"
                              f"group {outside}\nnosuch {outside}\n" + "x" * 9000, 0o600)
         self.assertEqual(self.rooted("sleep", "0.2").code, 0)
         self.assertTrue(kerntest.eventually(lambda: not os.path.exists(path)))
         self.assertTrue(os.path.isdir(victim))
         self.assertTrue(os.path.exists(outside))
-        self.assertTrue(os.path.isdir("/run/kern/ids"))
+        self.assertTrue(os.path.exists("/run/kern/id-blocks"))
 
     def test_a_living_box_is_never_swept(self):
         running = self.start("box", "-q", "--rootfs", self.root, "-m", "64m", "--", "sh", "-c", "echo up; read x; echo alive",
