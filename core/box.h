@@ -236,6 +236,7 @@ struct kern_box {
     bool root_private;             /* mount points may be created: the root is ours, not a host directory */
     uint64_t child_sigmask;        /* what the command gets back */
     int64_t deadline_ms;           /* CLOCK_MONOTONIC, 0 none */
+    int64_t look_again_ms;         /* the same: does the command still have a say in its stop signal? */
     int64_t start_ns, exec_ns, end_ns;
     bool timed_out, executed, escalated, settled, swept;
     char worker_lost[32];     /* the plugin whose worker ended before the box did */

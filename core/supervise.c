@@ -21,7 +21,8 @@
 #include <time.h>
 
 #define KILL_GRACE_MS  2000 /* contract: SIGTERM at N, SIGKILL at N+2 */
-#define SETTLED_MS     20   /* boxes that live this long get a control socket */
+#define LOOK_AGAIN_MS  20
+#define SETTLED_MS     20 /* boxes that live this long get a control socket */
 #define EVENTS_AT_ONCE 16
 
 int64_t core_now_ns(void)
@@ -132,13 +133,15 @@ static bool pid_of(int pidfd, int *ret_pid)
     return at != NULL && sscanf(at, "Pid:\t%d", ret_pid) == 1 && *ret_pid > 0;
 }
 
-static bool has_say(const kern_box *box, int signal)
+enum say { SAY_NONE, SAY_LATER /* blocked, and no handler yet */, SAY_NOW };
+
+static enum say say_of(const kern_box *box, int signal)
 {
     int pid = 0;
     if (box->want_init)
-        return true; /* kern's own init takes every signal; while it waits for one the kernel shows none as blocked */
+        return SAY_NOW; /* kern's own init takes every signal; while it waits for one the kernel shows none as blocked */
     if (!pid_of(box->shared->inner_pidfd, &pid))
-        return false;
+        return SAY_NONE;
     enum { STATUS_MOST = 1 << 20 }; /* the line of groups alone may take most of it */
     char path[48];
     auto_free char *text = malloc(STATUS_MOST);
@@ -146,19 +149,32 @@ static bool has_say(const kern_box *box, int signal)
     auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t length = fd < 0 || text == NULL ? -1 : read(fd, text, STATUS_MOST - 1);
     if (length <= 0)
-        return false;
+        return SAY_NONE;
     text[length] = '\0';
     uint64_t bit = UINT64_C(1) << (signal - 1);
-    return ((signals_in(text, "SigCgt:") | signals_in(text, "SigIgn:") | signals_in(text, "SigBlk:")) &
-            bit) != 0;
+    if (((signals_in(text, "SigCgt:") | signals_in(text, "SigIgn:")) & bit) != 0)
+        return SAY_NOW;
+    return (signals_in(text, "SigBlk:") & bit) != 0 ? SAY_LATER : SAY_NONE;
+}
+
+/* A shell blocks signals for the moment that it forks in. One that came then is dropped when it unblocks them, so a command
+ * that seemed to have a say is asked again a little later, once. */
+static void look_again(kern_box *box)
+{
+    box->look_again_ms = 0;
+    if (say_of(box, box->stop_signal) == SAY_NONE)
+        core_kill_box(box);
 }
 
 void core_stop_box(kern_box *box, int signal)
 {
     box->stop_signal = signal;
     /* The kernel drops signals to a PID 1 that has no handler for them, so waiting would be for nothing. */
-    if (!box->executed || !has_say(box, signal) || signal_command(box, signal) != 0)
+    enum say say = box->executed ? say_of(box, signal) : SAY_NONE;
+    if (say == SAY_NONE || signal_command(box, signal) != 0)
         core_kill_box(box);
+    else if (say == SAY_LATER)
+        box->look_again_ms = now_ms() + LOOK_AGAIN_MS;
 }
 
 /* ---- The channel: descriptors made in the box, and the moment of exec ---- */
@@ -402,8 +418,11 @@ static int wait_time(const kern_box *box)
 {
     bool relays = box->terminal.in.waiting || box->terminal.out.waiting;
     int64_t wait = box->settled && !relays ? -1 : SETTLED_MS;
-    if (box->deadline_ms != 0) {
-        int64_t left = box->deadline_ms - now_ms();
+    const int64_t due[] = {box->deadline_ms, box->look_again_ms};
+    for (size_t i = 0; i < sizeof(due) / sizeof(due[0]); i++) {
+        if (due[i] == 0)
+            continue;
+        int64_t left = due[i] - now_ms();
         left = left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : left;
         wait = wait < 0 || left < wait ? left : wait;
     }
@@ -429,6 +448,8 @@ void core_supervise(kern_box *box)
         retry_relays(box);
         if (box->deadline_ms != 0 && now_ms() >= box->deadline_ms)
             on_deadline(box);
+        else if (box->look_again_ms != 0 && now_ms() >= box->look_again_ms)
+            look_again(box);
         else if (count == 0 && !box->settled)
             settle(box);
     }

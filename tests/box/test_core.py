@@ -375,6 +375,21 @@ class Signals(BoxCase):
                     result = running.wait(seconds=10)
                     self.assertEqual((result.code, result.report["signal"]), (128 + number, number), result)
 
+    def test_blocked_only_for_a_moment(self):
+        script = """if 1:
+            import signal, time
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+            print("up", flush=True)
+            while signal.SIGTERM not in signal.sigpending():
+                time.sleep(0.001)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+            time.sleep(60)
+        """
+        running = self.start("box", "--", "/usr/bin/python3", "-c", script)
+        running.line()
+        running.signal(signal.SIGTERM)
+        self.assertEqual(running.wait(seconds=10).code, 143)
+
     def test_before_the_command_runs(self):
         for _ in range(10):
             running = self.start("box", "--rootfs", self.root, "--", "sleep", "60")
