@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cleanup.h"
+#include "kern/cleanup.h"
 
 enum {
     EXIT_USAGE = 1,

@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cleanup.h"
+#include "kern/cleanup.h"
 
 enum {
     MAX_COMMANDS = 32,
@@ -61,7 +61,7 @@ static void plan_done(struct plan *plan)
         free(plan->commands[i].samples);
         free(plan->commands[i].environment);
     }
-    core_close_fd(&plan->null_fd);
+    kern_close_fd(&plan->null_fd);
 }
 
 static int complain(const char *what, const char *object, int why)

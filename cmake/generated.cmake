@@ -13,7 +13,7 @@ set(generator_sources seccomp_gen.c seccomp_table.c seccomp_assemble.c)
 list(TRANSFORM generator_sources PREPEND ${PROJECT_SOURCE_DIR}/plugins/seccomp/)
 add_custom_command(OUTPUT ${generator}
   COMMAND ${KERN_HOST_CC} -std=gnu17 -O1 -D_GNU_SOURCE -I${PROJECT_SOURCE_DIR}/core/include
-    -I${PROJECT_SOURCE_DIR}/core -o ${generator} ${generator_sources} -lseccomp
+    -o ${generator} ${generator_sources} -lseccomp
   DEPENDS ${generator_sources} plugins/seccomp/seccomp_table.h plugins/seccomp/seccomp_assemble.h
   VERBATIM)
 set(seccomp_headers)

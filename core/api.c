@@ -427,12 +427,12 @@ void kern_child_home(kern_box *box, const char *home)
 
 /* ---- limits.h ---- */
 
-const char *core_box_id(const kern_box *box)
+const char *kern_box_id(const kern_box *box)
 {
     return box->id;
 }
 
-void core_limit_set(kern_box *box, const struct core_limit *limit)
+void kern_limit_set(kern_box *box, const struct kern_limit *limit)
 {
     for (uint32_t i = 0; i < box->limit_count; i++) {
         if (strcmp(box->limit[i].name, limit->name) == 0) {
@@ -444,18 +444,18 @@ void core_limit_set(kern_box *box, const struct core_limit *limit)
         box->limit[box->limit_count++] = *limit;
 }
 
-int core_box_record_group(kern_box *box, const char *path, struct kern_error *err)
+int kern_box_record_group(kern_box *box, const char *path, struct kern_error *err)
 {
     return core_registry_record(box, "group", path, err);
 }
 
-void core_box_cgroup2(kern_box *box, int32_t fd)
+void kern_box_cgroup2(kern_box *box, int32_t fd)
 {
     box->cgroup_fd = fd;
 }
 
 /* By path, because a descriptor opened out here cannot be bound in the box's mount namespace. */
-void core_box_bind_cgroup(kern_box *box, int32_t fd, const char *controller)
+void kern_box_bind_cgroup(kern_box *box, int32_t fd, const char *controller)
 {
     size_t room = sizeof(box->group_view) / sizeof(box->group_view[0]);
     if (box->group_view_count == room)
@@ -481,7 +481,7 @@ int32_t kern_group_view(const kern_box *box, uint32_t index, const char **ret_pa
     return 1;
 }
 
-void core_box_group_hooks(kern_box *box, const struct core_group_hooks *hooks, void *state,
+void kern_box_group_hooks(kern_box *box, const struct kern_group_hooks *hooks, void *state,
                           uint64_t memory_cap)
 {
     box->group_hooks = hooks;

@@ -3,12 +3,11 @@
 #ifndef CORE_BOX_H
 #define CORE_BOX_H
 
-#include "box_limits.h"
 #include "catalog.h"
 #include "config.h"
 #include "error.h"
+#include "kern/foundation.h"
 #include "outcome.h"
-#include "provide.h"
 #include "terminal.h"
 
 #include <linux/filter.h>
@@ -184,12 +183,12 @@ struct kern_box {
     int cgroup_fd;                        /* v2 group for CLONE_INTO_CGROUP, or -1 */
     struct core_group_view group_view[8]; /* what the box sees under /sys/fs/cgroup */
     uint32_t group_view_count;
-    const struct core_group_hooks *group_hooks;
+    const struct kern_group_hooks *group_hooks;
     void *group_state;
     uint64_t memory_cap;
-    struct core_limit limit[CORE_MAX_LIMIT];
+    struct kern_limit limit[CORE_MAX_LIMIT];
     uint32_t limit_count;
-    struct core_usage usage;
+    struct kern_usage usage;
 
     struct kern_rule *rule;
     size_t rule_count;

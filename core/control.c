@@ -115,5 +115,5 @@ void core_control_close(kern_box *box)
     char name[CORE_NAME_MAX + 16];
     socket_name(box, name, sizeof(name));
     (void)unlinkat(box->run_fd, name, 0); /* recorded: the sweep finds it otherwise */
-    core_close_fd(&box->control_fd);
+    kern_close_fd(&box->control_fd);
 }

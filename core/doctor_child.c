@@ -152,7 +152,7 @@ pid_t core_doctor_hold_userns(void)
         for (;;)
             (void)pause(); /* killed by core_doctor_end(), and with its parent in any case */
     }
-    core_close_fd(&tell);
+    kern_close_fd(&tell);
     if (read(ready, &byte, 1) == 1)
         return pid;
     core_doctor_end(pid);

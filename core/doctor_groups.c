@@ -51,8 +51,8 @@ static int make_groups(kern_box *box, struct cgroup_state *state, const struct c
 static void remove_groups(struct cgroup_state *state)
 {
     for (uint32_t i = state->group_count; i-- > 0;) {
-        core_close_fd(&state->group[i].tasks);
-        core_close_fd(&state->group[i].dir);
+        kern_close_fd(&state->group[i].tasks);
+        kern_close_fd(&state->group[i].dir);
         (void)cgroup_sweep(state->group[i].path); /* its path is written down: a later run tries again */
     }
     state->group_count = 0;

@@ -108,7 +108,7 @@ static int start_box(int64_t *ret_us, char *text, size_t size)
     int failed = spawn_box(to, &pid);
     if (failed < 0)
         return failed;
-    core_close_fd(&to);
+    kern_close_fd(&to);
     bool ended = read_all(from, text, size);
     if (!ended)
         (void)kill(pid, SIGKILL); /* a child of ours, not yet waited for; the box dies with it */

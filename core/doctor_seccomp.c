@@ -67,7 +67,7 @@ static int probe_listener(unsigned long flags)
     if (pid == 0)
         _exit(syscall(SYS_getsid, 0) == ANSWER ? 0 : EBADE);
     int result = answer(listener);
-    core_close_fd(&listener); /* a caller that still waits gets ENOSYS */
+    kern_close_fd(&listener); /* a caller that still waits gets ENOSYS */
     int ended = core_doctor_wait(pid);
     return result < 0 ? result : ended;
 }

@@ -44,7 +44,7 @@ void core_box_init(kern_box *box)
         *fds[i] = -1;
     memcpy(box->shell_name, "/bin/sh", sizeof("/bin/sh"));
     box->usage =
-        (struct core_usage){.peak_memory = -1, .cpu_us = -1, .peak_pids = -1, .oom_kills = -1, .oom_own = -1};
+        (struct kern_usage){.peak_memory = -1, .cpu_us = -1, .peak_pids = -1, .oom_kills = -1, .oom_own = -1};
 }
 
 static void free_records(kern_box *box)
@@ -73,7 +73,7 @@ void core_box_clear(kern_box *box)
                         &box->disk_fd,     &box->report_folder, &box->kern_pidfd, &box->outer_pidfd,
                         &box->host_proc_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
-        core_close_fd(fds[i]);
+        kern_close_fd(fds[i]);
     core_mounts_clear(box);
     core_list_clear(&box->env);
     core_list_clear(&box->notes);
@@ -283,7 +283,7 @@ static void collect_usage(kern_box *box)
 {
     if (box->group_hooks == NULL)
         return;
-    struct core_usage usage = box->usage;
+    struct kern_usage usage = box->usage;
     box->group_hooks->collect(box, box->group_state, &usage);
     box->usage = usage;
 }

@@ -161,5 +161,5 @@ void core_launch_undo(kern_box *box)
     (void)sys_call(SYS_pidfd_send_signal, box->outer_pidfd, SIGKILL, 0, 0, 0,
                    0); /* gone already is as good */
     core_launch_wait(box);
-    core_close_fd(&box->outer_pidfd);
+    kern_close_fd(&box->outer_pidfd);
 }

@@ -53,7 +53,7 @@ int core_mount_source(struct core_mount *mount, int fd, struct kern_error *err)
 
 static void clear_mount(struct core_mount *mount)
 {
-    core_close_fd(&mount->fd);
+    kern_close_fd(&mount->fd);
     free(mount->target);
     free(mount->source);
     free(mount->bytes);

@@ -118,7 +118,7 @@ static void print_mounts(const kern_box *box)
     }
 }
 
-static const char *by(const struct core_limit *limit)
+static const char *by(const struct kern_limit *limit)
 {
     return limit->enforced != 0 ? " by " : "";
 }
@@ -126,7 +126,7 @@ static const char *by(const struct core_limit *limit)
 static void print_limits(const kern_box *box)
 {
     for (uint32_t i = 0; i < box->limit_count; i++) {
-        const struct core_limit *limit = &box->limit[i];
+        const struct kern_limit *limit = &box->limit[i];
         (void)printf("limit:     %s %s, %s%s%s\n", limit->name, limit->asked,
                      limit->enforced == 1   ? "enforced"
                      : limit->enforced == 0 ? "not enforced"

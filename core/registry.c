@@ -232,7 +232,7 @@ void core_registry_release(kern_box *box)
     state_path(box->name, path, sizeof(path));
     if (unlinkat(box->run_fd, path, 0) != 0)
         (void)!ftruncate(box->state_fd, 0); /* nothing is left to sweep, whatever becomes of the file */
-    core_close_fd(&box->state_fd);
+    kern_close_fd(&box->state_fd);
 }
 
 /* ---- The sweep ---- */

@@ -108,12 +108,12 @@ void core_report_alive(kern_box *box)
 void core_report_not_alive(kern_box *box)
 {
     tell_alive(box, 'F');
-    core_close_fd(&box->alive_fd);
+    kern_close_fd(&box->alive_fd);
 }
 
 /* ---- At the end ---- */
 
-static const struct core_limit *find_limit(const kern_box *box, const char *name)
+static const struct kern_limit *find_limit(const kern_box *box, const char *name)
 {
     for (uint32_t i = 0; i < box->limit_count; i++)
         if (strcmp(box->limit[i].name, name) == 0)
@@ -125,7 +125,7 @@ void core_report_started(kern_box *box, const struct core_outcome *outcome)
 {
     if (box->started_fd < 0 || outcome->exit_code == 125)
         return;
-    const struct core_limit *memory = find_limit(box, "memory");
+    const struct kern_limit *memory = find_limit(box, "memory");
     unsigned char bytes[4] = {
         outcome->started ? 1 : 0,
         memory == NULL || memory->enforced < 0 ? 0
@@ -172,7 +172,7 @@ static void write_limits(const kern_box *box, struct core_json *json)
 {
     core_json_open(json, "limits", '{');
     for (uint32_t i = 0; i < box->limit_count; i++) {
-        const struct core_limit *limit = &box->limit[i];
+        const struct kern_limit *limit = &box->limit[i];
         core_json_open(json, limit->name, '{');
         write_asked(json, limit->name, limit->asked);
         core_json_bool(json, "enforced", limit->enforced == 1);

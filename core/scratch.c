@@ -92,6 +92,6 @@ void core_scratch_remove(kern_box *box)
 {
     if (box->disk_fd < 0)
         return;
-    core_close_fd(&box->disk_fd);
+    kern_close_fd(&box->disk_fd);
     core_scratch_sweep(box->id);
 }

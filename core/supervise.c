@@ -257,12 +257,12 @@ static bool on_channel(kern_box *box)
     if (received != CHANNEL_ENDED)
         return received == CHANNEL_MORE;
     (void)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_DEL, box->channel_fd, 0, 0, 0); /* it was added */
-    core_close_fd(&box->channel_fd);
+    kern_close_fd(&box->channel_fd);
     if (atomic_load(&box->shared->exec_failed) == 0 &&
         atomic_load(&box->shared->progress) == CORE_EXECUTING) {
         box->executed = true;
         box->exec_ns = core_now_ns();
-        core_close_fd(&box->alive_fd); /* contract: end of file at the workload's exec */
+        kern_close_fd(&box->alive_fd); /* contract: end of file at the workload's exec */
         /* A change of ids in the box made the memory that it shared with kern private to root, and kern's own /proc with it. */
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* only a signal's answer would be less gentle without */
     }
@@ -330,7 +330,7 @@ static void on_worker(kern_box *box, struct core_worker *worker)
 {
     (void)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_DEL, worker->pidfd, 0, 0, 0); /* it was added */
     (void)waitpid(worker->pid, NULL, 0);
-    core_close_fd(&worker->pidfd);
+    kern_close_fd(&worker->pidfd);
     worker->pid = 0;
     (void)snprintf(box->worker_lost, sizeof(box->worker_lost), "%s",
                    worker->owner->name); /* names are short */

@@ -125,7 +125,7 @@ void core_terminal_stop(struct core_terminal *terminal)
     if (terminal->master >= 0) {
         drain(terminal);
         (void)close(terminal->master); /* a terminal has nothing to flush */
-        core_close_fd(&terminal->out_fd);
+        kern_close_fd(&terminal->out_fd);
         terminal->master = -1;
     }
     if (terminal->raw)

@@ -140,6 +140,6 @@ void core_workers_stop(kern_box *box)
             (void)waitpid(worker->pid, NULL, 0);
         }
         worker->pid = 0;
-        core_close_fd(&worker->pidfd);
+        kern_close_fd(&worker->pidfd);
     }
 }

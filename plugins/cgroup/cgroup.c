@@ -10,7 +10,7 @@
 #include "cgroup_state.h"
 #include "cgroup_sweep.h"
 
-#include "core/cleanup.h"
+#include "kern/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-static const struct core_group_hooks group_hooks = {.collect = cgroup_collect, .kill = cgroup_kill};
+static const struct kern_group_hooks group_hooks = {.collect = cgroup_collect, .kill = cgroup_kill};
 
 static void init_state(struct cgroup_state *state)
 {
@@ -87,11 +87,11 @@ static void fall_back_to_affinity(struct cgroup_state *state)
 
 static void report_one(kern_box *box, const char *name, const struct cgroup_bound *bound, const char *asked)
 {
-    struct core_limit limit = {.name = name, .enforced = bound->enforced};
+    struct kern_limit limit = {.name = name, .enforced = bound->enforced};
     (void)snprintf(limit.asked, sizeof(limit.asked), "%s",
                    asked); /* a CPU list may be cut: the report says enough */
     (void)snprintf(limit.by, sizeof(limit.by), "%s", bound->by); /* all are shorter */
-    core_limit_set(box, &limit);
+    kern_limit_set(box, &limit);
 }
 
 static void report_limits(kern_box *box, const struct cgroup_state *state)
@@ -170,16 +170,16 @@ static void tell_core(kern_box *box, struct cgroup_state *state)
     for (uint32_t i = 0; i < state->group_count; i++) {
         const struct cgroup_group *group = &state->group[i];
         if (group->version == 2) {
-            core_box_cgroup2(box, group->dir);
-            core_box_bind_cgroup(box, group->dir, NULL);
+            kern_box_cgroup2(box, group->dir);
+            kern_box_bind_cgroup(box, group->dir, NULL);
             continue;
         }
         for (enum cgroup_kind kind = 0; kind < CGROUP_KINDS; kind++)
             if (group->kinds & CGROUP_BIT(kind))
-                core_box_bind_cgroup(box, group->dir, cgroup_controller_v1(kind));
+                kern_box_bind_cgroup(box, group->dir, cgroup_controller_v1(kind));
     }
     uint64_t cap = state->bound[CGROUP_MEMORY].enforced != 0 ? (uint64_t)state->wish.memory : 0;
-    core_box_group_hooks(box, &group_hooks, state, cap);
+    kern_box_group_hooks(box, &group_hooks, state, cap);
 }
 
 static int cgroup_prepare(kern_box *box, void *opaque, struct kern_error *err)
@@ -236,8 +236,8 @@ static void cgroup_teardown(kern_box *box, void *opaque, const struct kern_outco
     struct cgroup_state *state = opaque;
     cgroup_oom_unwatch(box, state);
     for (uint32_t i = state->group_count; i-- > 0;) {
-        core_close_fd(&state->group[i].tasks);
-        core_close_fd(&state->group[i].dir);
+        kern_close_fd(&state->group[i].tasks);
+        kern_close_fd(&state->group[i].dir);
         (void)cgroup_sweep(state->group[i].path); /* its path is written down: a later run tries again */
     }
     state->group_count = 0;

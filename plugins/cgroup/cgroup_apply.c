@@ -3,7 +3,7 @@
 #include "cgroup_file.h"
 #include "cgroup_state.h"
 
-#include "core/cleanup.h"
+#include "kern/cleanup.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,7 +27,7 @@ static void judge(struct cgroup_bound *bound, const struct cgroup_group *group, 
     } else if (text[0] != '\0' && !right) {
         bound->why = CGROUP_MISREAD;
     } else {
-        bound->enforced = text[0] != '\0' ? 1 : CORE_LIMIT_UNKNOWN;
+        bound->enforced = text[0] != '\0' ? 1 : KERN_LIMIT_UNKNOWN;
         bound->by = version_name(group);
     }
 }
@@ -145,7 +145,7 @@ static void set_io(struct cgroup_state *state, const struct cgroup_group *group)
     }
     /* Only some disk schedulers heed a weight, and disks come and go: that it reads back proves nothing more. */
     if (bound->enforced == 1)
-        bound->enforced = CORE_LIMIT_UNKNOWN;
+        bound->enforced = KERN_LIMIT_UNKNOWN;
 }
 
 /* A v1 cpuset without CPUs refuses every process: better no group than a box that cannot start. */
@@ -153,7 +153,7 @@ static void leave_cpuset(struct cgroup_group *group)
 {
     group->kinds &= ~CGROUP_BIT(CGROUP_CPUSET);
     if (group->version == 1 && group->kinds == 0)
-        core_close_fd(&group->tasks);
+        kern_close_fd(&group->tasks);
 }
 
 void cgroup_apply(struct cgroup_state *state)

@@ -1,7 +1,7 @@
 /* The files of a group; see cgroup_file.h. Runs in kern. */
 #include "cgroup_file.h"
 
-#include "core/cleanup.h"
+#include "kern/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include "cgroup_state.h"
 #include "cgroup_sweep.h"
 
-#include "core/cleanup.h"
+#include "kern/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,12 +27,12 @@ int cgroup_make_group(kern_box *box, struct cgroup_state *state, const char *par
 {
     struct cgroup_group *group = &state->group[state->group_count];
     int length =
-        snprintf(group->path, sizeof(group->path), "%s/" CGROUP_NAME_PREFIX "%s", parent, core_box_id(box));
+        snprintf(group->path, sizeof(group->path), "%s/" CGROUP_NAME_PREFIX "%s", parent, kern_box_id(box));
     if (length < 0 || (size_t)length >= sizeof(group->path)) {
         *ret_code = ENAMETOOLONG;
         return 0;
     }
-    int result = core_box_record_group(box, group->path, err);
+    int result = kern_box_record_group(box, group->path, err);
     if (result < 0)
         return result;
     if (mkdir(group->path, 0755) < 0 &&

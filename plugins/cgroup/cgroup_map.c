@@ -5,7 +5,7 @@
  * point is only the rest. */
 #include "cgroup_map.h"
 
-#include "core/cleanup.h"
+#include "kern/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include "cgroup_limits.h"
 #include "cgroup_map.h"
 
-#include "core/box_limits.h"
+#include "kern/foundation.h"
 #include "kern/plugin.h"
 
 #define CGROUP_GROUPS_MAX (CGROUP_KINDS + 1)
@@ -29,7 +29,7 @@ enum cgroup_why {
 };
 
 struct cgroup_bound {
-    int32_t enforced; /* as in core_limit */
+    int32_t enforced; /* as in kern_limit */
     enum cgroup_why why;
     int32_t code;
     const char *by;
@@ -79,7 +79,7 @@ struct cgroup_group *cgroup_group_of(struct cgroup_state *state, enum cgroup_kin
 /* Writes each limit into its group and reads it back, once. */
 void cgroup_apply(struct cgroup_state *state);
 
-void cgroup_collect(kern_box *box, void *state, struct core_usage *ret_usage);
+void cgroup_collect(kern_box *box, void *state, struct kern_usage *ret_usage);
 int cgroup_kill(kern_box *box, void *state);
 
 /* v1 ends one task when memory is out, v2 the whole box: this makes v1 do the same. */

@@ -3,7 +3,7 @@
 
 #include "cgroup_file.h"
 
-#include "core/cleanup.h"
+#include "kern/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static int kill_batch(int dir)
         if (fds[i] >= 0 && listed(pids[i], again, still))
             (void)syscall(SYS_pidfd_send_signal, fds[i], SIGKILL, NULL,
                           0); /* the next round sees who lives */
-        core_close_fd(&fds[i]);
+        kern_close_fd(&fds[i]);
     }
     return count;
 }

@@ -7,7 +7,7 @@
 #include "cgroup_file.h"
 #include "cgroup_state.h"
 
-#include "core/cleanup.h"
+#include "kern/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,7 +106,7 @@ static int try_parent(kern_box *box, struct cgroup_state *state, const char *par
     group->kinds = have;
     if (!(have & CGROUP_BIT(CGROUP_MEMORY)) && !takes_processes(group->dir)) {
         *ret_code = EBUSY;
-        core_close_fd(&group->dir);
+        kern_close_fd(&group->dir);
         (void)rmdir(group->path); /* made a moment ago and never used */
         state->group_count--;
     }

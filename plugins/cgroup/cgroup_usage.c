@@ -4,7 +4,7 @@
 #include "cgroup_state.h"
 #include "cgroup_sweep.h"
 
-#include "core/cleanup.h"
+#include "kern/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,13 +49,13 @@ static int32_t own_cap_hit(const struct cgroup_group *group, int64_t kills)
            (cap >= 0 && number_in(group, "memory.max_usage_in_bytes") >= cap - batch);
 }
 
-void cgroup_collect(kern_box *box, void *opaque, struct core_usage *ret_usage)
+void cgroup_collect(kern_box *box, void *opaque, struct kern_usage *ret_usage)
 {
     (void)box; /* the hook has it for those who need it */
     struct cgroup_state *state = opaque;
     const struct cgroup_group *memory = cgroup_group_of(state, CGROUP_MEMORY);
     const struct cgroup_group *pids = cgroup_group_of(state, CGROUP_PIDS);
-    struct core_usage usage = {.cpu_us = -1};
+    struct kern_usage usage = {.cpu_us = -1};
     if (memory != NULL && memory->version == 2) {
         usage.peak_memory = number_in(memory, "memory.peak"); /* Linux 5.19 */
         usage.oom_kills = field_in(memory, "memory.events", "oom_kill");
@@ -87,7 +87,7 @@ static void close_watched(kern_box *box, int32_t *fd)
     if (*fd < 0)
         return;
     kern_unwatch(box, *fd);
-    core_close_fd(fd);
+    kern_close_fd(fd);
 }
 
 void cgroup_oom_unwatch(kern_box *box, struct cgroup_state *state)

@@ -9,7 +9,7 @@
 #include "creds_identity.h"
 #include "creds_landlock.h"
 #include "creds_limits.h"
-#include "provide.h"
+#include "kern/foundation.h"
 
 #include <linux/capability.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #ifndef CREDS_FD_H
 #define CREDS_FD_H
 
-#include "cleanup.h"
-#include "sys.h"
+#include "kern/cleanup.h"
+#include "kern/sys.h"
 
 static inline void creds_close_fd(const int *fd)
 {

@@ -5,7 +5,7 @@
  * inherits both. */
 #include "creds_limits.h"
 
-#include "sys.h"
+#include "kern/sys.h"
 
 #include <errno.h>
 

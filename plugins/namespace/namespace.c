@@ -4,8 +4,8 @@
 #include "namespace_ids.h"
 #include "namespace_manifest.h"
 
-#include "cleanup.h"
-#include "sys.h"
+#include "kern/cleanup.h"
+#include "kern/sys.h"
 
 #include <errno.h>
 #include <pwd.h>

@@ -2,7 +2,7 @@
 #ifndef NAMESPACE_IDS_H
 #define NAMESPACE_IDS_H
 
-#include "provide.h"
+#include "kern/foundation.h"
 
 #define NAMESPACE_AUTO 0u
 #define NAMESPACE_KEEP 1u

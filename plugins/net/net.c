@@ -2,8 +2,8 @@
  * runs in the box's first process and needs its network namespace with NET_ADMIN in the user namespace that owns it. */
 #include "net_manifest.h"
 
-#include "provide.h"
-#include "sys.h"
+#include "kern/foundation.h"
+#include "kern/sys.h"
 
 #include <linux/sockios.h>
 #include <net/if.h>

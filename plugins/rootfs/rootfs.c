@@ -6,9 +6,9 @@
 #include "rootfs_options.h"
 #include "rootfs_state.h"
 
-#include "cleanup.h"
-#include "provide.h"
-#include "sys.h"
+#include "kern/cleanup.h"
+#include "kern/foundation.h"
+#include "kern/sys.h"
 
 #include <linux/mount.h>
 #include <stdbool.h>

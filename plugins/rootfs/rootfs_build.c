@@ -2,9 +2,9 @@
  * the mounts; nothing in this root is hostile, but whoever could exchange a source meanwhile is noticed. */
 #include "rootfs_state.h"
 
-#include "cleanup.h"
-#include "provide.h"
-#include "sys.h"
+#include "kern/cleanup.h"
+#include "kern/foundation.h"
+#include "kern/sys.h"
 
 #include <stddef.h>
 #include <sys/stat.h>

@@ -3,8 +3,8 @@
  * may hold anything there. Needs CAP_SYS_ADMIN in that user namespace. */
 #include "rootfs_dev.h"
 
-#include "cleanup.h"
-#include "sys.h"
+#include "kern/cleanup.h"
+#include "kern/sys.h"
 
 #include <linux/magic.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef ROOTFS_DEV_H
 #define ROOTFS_DEV_H
 
-#include "provide.h"
+#include "kern/foundation.h"
 
 int rootfs_mount_dev(kern_box *box, int root, struct kern_error *err);
 int rootfs_mount_proc(kern_box *box, int root, struct kern_error *err);

@@ -7,7 +7,7 @@
  * is preferred to a copy, a copy of a small file to a bind, and what programs do well without is left out. */
 #include "rootfs_host.h"
 
-#include "cleanup.h"
+#include "kern/cleanup.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
  * kern on the host, in prepare and teardown; the box's first process only reads the finished list. */
 #include "rootfs_plan.h"
 
-#include "cleanup.h"
+#include "kern/cleanup.h"
 #include "rootfs_host.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ static void clear_entry(struct rootfs_entry *entry)
     free(entry->path);
     free(entry->source);
     free(entry->bytes);
-    core_close_fd(&entry->fd);
+    kern_close_fd(&entry->fd);
     *entry = (struct rootfs_entry){.fd = -1};
 }
 

@@ -3,8 +3,8 @@
 #include "rootfs_options.h"
 #include "rootfs_state.h"
 
-#include "cleanup.h"
-#include "provide.h"
+#include "kern/cleanup.h"
+#include "kern/foundation.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,9 +6,9 @@
 #include "seccomp_merge.h"
 #include "seccomp_names.h"
 
-#include "cleanup.h"
-#include "provide.h"
-#include "sys.h"
+#include "kern/cleanup.h"
+#include "kern/foundation.h"
+#include "kern/sys.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -398,14 +398,14 @@ static void on_listener(kern_box *box, void *block, uint32_t tag, int32_t fd)
     state->listener = fd;
     /* Without a watch every notifying call would hang: closing the listener makes them fail with ENOSYS instead. */
     if (kern_watch(box, fd, EPOLLIN, on_notification, &failure) != 0)
-        core_close_fd(&state->listener);
+        kern_close_fd(&state->listener);
 }
 
 static void teardown(kern_box *box, void *block, const struct kern_outcome *outcome)
 {
     struct seccomp_state *state = block;
     (void)box, (void)outcome; /* nothing to tell */
-    core_close_fd(&state->listener);
+    kern_close_fd(&state->listener);
     free(state->owned);
 }
 

@@ -4,7 +4,7 @@
  * filter for all would refuse the calls that are younger than libseccomp. */
 #include "seccomp_json.h"
 
-#include "cleanup.h"
+#include "kern/cleanup.h"
 #include "seccomp_merge.h"
 #include "seccomp_profile.h"
 #include "seccomp_table.h"

@@ -1,7 +1,7 @@
 /* Reads a seccomp profile; see seccomp_profile.h. */
 #include "seccomp_profile.h"
 
-#include "cleanup.h"
+#include "kern/cleanup.h"
 #include "seccomp_reader.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Reads single values of a seccomp profile; see seccomp_reader.h. */
 #include "seccomp_reader.h"
 
-#include "cleanup.h"
+#include "kern/cleanup.h"
 
 #include <errno.h>
 #include <stdarg.h>

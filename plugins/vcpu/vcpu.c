@@ -3,7 +3,7 @@
  * eagerly. The cgroup plugin and the creds plugin, which prepare later, do the binding. */
 #include "vcpu_manifest.h"
 
-#include "cleanup.h"
+#include "kern/cleanup.h"
 #include "vcpu_check.h"
 #include "vcpu_cpus.h"
 

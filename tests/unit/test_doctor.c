@@ -206,7 +206,7 @@ static void limits_that_bind(void **unused)
     core_doctor_explain_limit(&check, &bound, CGROUP_PIDS, &facts);
     assert_int_equal(check.status, CORE_DOCTOR_OK);
     assert_string_equal(check.detail, "binds, through cgroup2");
-    bound.enforced = CORE_LIMIT_UNKNOWN;
+    bound.enforced = KERN_LIMIT_UNKNOWN;
     core_doctor_explain_limit(&check, &bound, CGROUP_IO, &facts);
     assert_int_equal(check.status, CORE_DOCTOR_WARN);
     assert_has(check.fix, "bfq");

@@ -1,8 +1,9 @@
-/* Raw system calls that return -errno. Code that runs in a process sharing its memory with the supervisor (the outer
+/* kern/sys.h: raw system calls that return -errno, for enter. Code that runs in a process sharing its memory with the supervisor (the outer
  * init, the box's first process before exec, and the supervisor while they live) must not touch errno, which is one
- * variable for all three; nor libc's set*id wrappers, which signal threads that do not exist. */
-#ifndef CORE_SYS_H
-#define CORE_SYS_H
+ * variable for all three; nor libc's set*id wrappers, which signal threads that do not exist. Nothing but inline functions
+ * for C: a plugin may use it and is bound to nothing by that. Include it in .c files only, for its names are short. */
+#ifndef KERN_SYS_H
+#define KERN_SYS_H
 
 #include <errno.h>
 #include <fcntl.h>

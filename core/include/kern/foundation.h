@@ -1,9 +1,17 @@
-/* What the plugins that ship with kern may use beyond plugin.h: the id maps, the merged filter rules, the facts that
- * only the child knows. Kept apart because third parties have no business here; versioned with kern itself. */
-#ifndef CORE_PROVIDE_H
-#define CORE_PROVIDE_H
+/* kern/foundation.h: for plugins that are themselves a part of what every box stands on: its ids, its root, its control
+ * groups, its filter. Those that ship with kern use it, and whoever replaces one of them may. It is documented like
+ * kern/plugin.h, but without its promise: these functions belong to one release of kern (their symbols have a version of
+ * their own, core/kern.map), and a later one may change them. A plugin that adds something to a box needs plugin.h only.
+ *
+ * Unless it says otherwise, a function is for prepare, in kern; "enter:" means the box's first process. */
+#ifndef KERN_FOUNDATION_H
+#define KERN_FOUNDATION_H
 
-#include "kern/plugin.h"
+#include <kern/plugin.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Exported by kern to its plugins. */
 #if defined(__GNUC__)
@@ -69,9 +77,6 @@ int32_t kern_nested(const kern_box *box);
 /* enter: a procfs of the box without the read-only covers, for --sysctl. */
 void kern_child_proc(kern_box *box, int32_t fd);
 int32_t kern_child_get_proc(const kern_box *box);
-/* enter: the control groups that the box sees below /sys/fs/cgroup, as host paths. 0 past the last one. */
-int32_t kern_group_view(const kern_box *box, uint32_t index, const char **ret_path,
-                        const char **ret_controller);
 /* prepare: directories of kern's own that no volume may reach: 1 when `path` lies in one of them. A volume that contains
  * one gets it covered: then *ret_below is the part of its path below `path`, else NULL. */
 int32_t kern_is_own_state(const kern_box *box, const char *path, uint32_t index, const char **ret_below);
@@ -81,6 +86,55 @@ uint64_t kern_memory_cap(const kern_box *box);
 /* enter: HOME of the command, unless a flag or a file of variables set it. */
 void kern_child_home(kern_box *box, const char *home);
 int32_t kern_own_terminal(const kern_box *box);
+
+/* ---- limits and control groups: where the box's groups are, what they enforce, what they counted ---- */
+
+#define KERN_LIMIT_UNKNOWN (-1)
+
+/* One row of "limits" in the report. Setting a name again replaces its row. */
+struct kern_limit {
+    const char *name; /* memory pids cpu cpuset io swap; a literal, kept by address */
+    char asked[32];   /* memory and swap in bytes, pids and io a number, cpu in CPUs, cpuset a list */
+    int32_t enforced; /* 1 yes, 0 no, KERN_LIMIT_UNKNOWN */
+    char by[16];      /* cgroup2 cgroup1 affinity none */
+};
+void kern_limit_set(kern_box *box, const struct kern_limit *limit);
+
+/* -1 wherever the kernel keeps no such figure: the report says null then. */
+struct kern_usage {
+    int64_t peak_memory; /* bytes */
+    int64_t cpu_us;
+    int64_t peak_pids;
+    int64_t oom_kills; /* tasks of the box that the kernel's OOM killer ended, whoever ran out of memory */
+    int32_t oom_own;   /* 1: it acted against the box's own cap; 0: it did not; -1 unknown */
+};
+
+struct kern_group_hooks {
+    /* After the box has ended and before teardown removes the groups; also usable while it runs. Fills every
+     * field, the unknown ones with -1. */
+    void (*collect)(kern_box *box, void *state, struct kern_usage *ret_usage);
+    /* Ends every process of the box's groups. Returns 1 when none is left to be seen, 0 when the box has no group
+     * (then only the pid namespace can end it), or -errno. Blocks for at most some milliseconds. */
+    int (*kill)(kern_box *box, void *state);
+};
+
+/* Unique among living boxes and after them; [A-Za-z0-9._-] of at most 128 characters. */
+const char *kern_box_id(const kern_box *box);
+/* Called before a group is made: appends its absolute path to the box's state file, so that a later run can hand it
+ * to cgroup_sweep() when this one is killed. */
+int kern_box_record_group(kern_box *box, const char *path, struct kern_error *err);
+/* What CLONE_INTO_CGROUP takes for the box's first process. The plugin's: valid until teardown. */
+void kern_box_cgroup2(kern_box *box, int32_t fd);
+/* An O_PATH descriptor of a group that the box sees read-only under /sys/fs/cgroup/CONTROLLER, or under
+ * /sys/fs/cgroup itself where `controller` is NULL (v2). The plugin's: valid until teardown. */
+void kern_box_bind_cgroup(kern_box *box, int32_t fd, const char *controller);
+/* `memory_cap` is what binds the box's first process while it still builds (0: nothing does): the core shares its
+ * memory with it only when that is large enough. `hooks` must be static; `state` is the plugin's block. */
+void kern_box_group_hooks(kern_box *box, const struct kern_group_hooks *hooks, void *state,
+                          uint64_t memory_cap);
+/* enter: the control groups that the box sees below /sys/fs/cgroup, as host paths. 0 past the last one. */
+int32_t kern_group_view(const kern_box *box, uint32_t index, const char **ret_path,
+                        const char **ret_controller);
 
 /* ---- seccomp ---- */
 /* prepare, after all mounts are known: a volume that belongs to the host's root may be written by the box, whose root is not
@@ -100,6 +154,10 @@ int32_t kern_untrusted(const kern_box *box);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 
 #endif
