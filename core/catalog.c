@@ -8,6 +8,7 @@
 #include "cgroup/cgroup_manifest.h"
 #include "creds/creds_manifest.h"
 #include "example/example_manifest.h"
+#include "image/image_manifest.h"
 #include "namespace/namespace_manifest.h"
 #include "net/net_manifest.h"
 #include "rootfs/rootfs_manifest.h"
@@ -37,6 +38,7 @@ static const struct builtin builtins[] = {
     /* Its judgement of a profile is pure and compiled into kern too, so that a kern.toml is refused when it
      * is read and without opening the plugin. */
     {TABLE(VCPU_MANIFEST, .check = vcpu_check), .always = false},
+    {TABLE(IMAGE_MANIFEST), .always = false}, /* wanted with --image */
     {TABLE(EXAMPLE_MANIFEST), .always = false},
 };
 
