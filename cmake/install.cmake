@@ -1,8 +1,30 @@
-# What an installation holds besides kern and its plugins: header, pkg-config file, man pages, completions, documents.
+# What an installation holds besides kern and its plugins: the SDK for plugins, man pages, completions, documents.
+include(CMakePackageConfigHelpers)
+set(sdk_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kern-plugin)
 file(RELATIVE_PATH KERN_PC_TO_PREFIX /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
-configure_file(${PROJECT_SOURCE_DIR}/cmake/kern.pc.in ${CMAKE_BINARY_DIR}/generated/kern.pc @ONLY)
+file(RELATIVE_PATH KERN_CMAKE_TO_PREFIX /x/${sdk_cmake_dir} /x)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/kern-plugin.pc.in ${CMAKE_BINARY_DIR}/generated/kern-plugin.pc @ONLY)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/kern-plugin-config.cmake.in ${CMAKE_BINARY_DIR}/generated/kern-plugin-config.cmake @ONLY)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/generated/kern-plugin-config-version.cmake COMPATIBILITY AnyNewerVersion)
 install(DIRECTORY core/include/kern DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES ${CMAKE_BINARY_DIR}/generated/kern.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${CMAKE_BINARY_DIR}/generated/kern-plugin.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${CMAKE_BINARY_DIR}/generated/kern-plugin-config.cmake
+  ${CMAKE_BINARY_DIR}/generated/kern-plugin-config-version.cmake DESTINATION ${sdk_cmake_dir})
+
+# kern-plugin(3) and its groups come from the header's comments.
+find_program(KERN_PYTHON NAMES python3)
+if(KERN_PYTHON)
+  set(sdk_man_stamp ${CMAKE_BINARY_DIR}/man/kern-plugin.3)
+  add_custom_command(OUTPUT ${sdk_man_stamp}
+    COMMAND ${KERN_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/plugin-man ${PROJECT_SOURCE_DIR}/core/include/kern/plugin.h
+      ${PROJECT_VERSION} ${CMAKE_BINARY_DIR}/man/plugin
+    COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_BINARY_DIR}/man/plugin/kern-plugin.3 ${sdk_man_stamp}
+    DEPENDS scripts/plugin-man core/include/kern/plugin.h VERBATIM)
+  add_custom_target(kern_plugin_man ALL DEPENDS ${sdk_man_stamp})
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/man/plugin/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
+else()
+  message(STATUS "no python3: the man pages of the plugin interface are not made")
+endif()
 install(FILES README.md CHANGELOG.md SECURITY.md LICENSE etc/kern.toml.example DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md" PATTERN "man" EXCLUDE)
 install(DIRECTORY plugins/example DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -12,7 +12,7 @@
  * To make a plugin of your own, copy this folder, put the fields of the manifest straight into KERN_PLUGIN() below, and
  * build a shared object against the installed header:
  *
- *     cc -std=c17 -fPIC -fvisibility=hidden -shared $(pkg-config --cflags kern) -o hello.so hello.c
+ *     cc $(pkg-config --cflags kern-plugin) -o hello.so hello.c $(pkg-config --libs kern-plugin)
  *
  * Then name it in kern.toml, [[plugin]] with name or path, and look at it with `kern plugin info`. (The manifest is a
  * file apart only because kern reads those of its own plugins without opening them.) */

@@ -17,7 +17,8 @@ PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 EXPECTED = """bin/kern
 lib/kern/cgroup.so lib/kern/creds.so lib/kern/example.so lib/kern/namespace.so lib/kern/net.so lib/kern/rootfs.so
 lib/kern/seccomp.so lib/kern/seccomp_json.so lib/kern/vcpu.so
-include/kern/plugin.h lib/pkgconfig/kern.pc
+include/kern/plugin.h lib/pkgconfig/kern-plugin.pc lib/cmake/kern-plugin/kern-plugin-config.cmake
+share/man/man3/kern-plugin.3 share/man/man3/kern-plugin-box.3 share/man/man3/kern_add_bind.3
 share/man/man1/kern.1 share/man/man1/kern-box.1 share/man/man5/kern.toml.5
 share/bash-completion/completions/kern share/zsh/site-functions/_kern share/fish/vendor_completions.d/kern.fish
 share/doc/kern/kern.toml.example share/doc/kern/LICENSE share/doc/kern/README.md share/doc/kern/docs/ARCHITECTURE.md
@@ -67,9 +68,9 @@ class Install(unittest.TestCase):
     def test_files_stand_where_they_belong(self):
         missing = [name for name in EXPECTED if not os.path.isfile(f"{self.prefix}/{name}")]
         self.assertEqual(missing, [])
-        # The only header is the public one, and nothing of the tests is installed.
+        # The only headers are the public ones, and nothing of the tests is installed.
         headers = [name for _, _, files in os.walk(self.prefix + "/include") for name in files]
-        self.assertEqual(headers, ["plugin.h"])
+        self.assertEqual(sorted(headers), ["cleanup.h", "foundation.h", "plugin.h", "sys.h"])
         binaries = os.listdir(self.prefix + "/bin")
         self.assertEqual(binaries, ["kern"])
 
@@ -116,7 +117,7 @@ class Install(unittest.TestCase):
     def test_man_pages(self):
         if shutil.which("man", path=PATH) is None:
             self.skipTest("there is no man")
-        for page in ("man1/kern.1", "man1/kern-box.1", "man5/kern.toml.5"):
+        for page in ("man1/kern.1", "man1/kern-box.1", "man5/kern.toml.5", "man3/kern-plugin.3", "man3/kern-plugin-box.3"):
             result = run("man", "--warnings", "-l", f"{self.prefix}/share/man/{page}",
                          env={"PATH": PATH, "MANWIDTH": "80", "LANG": "C.UTF-8"})
             self.assertEqual((result.stderr, result.returncode), ("", 0), page)
@@ -136,14 +137,29 @@ class Install(unittest.TestCase):
             with open(f"{work}/{file}", "w", encoding="utf-8") as source:
                 source.write(text)
         environment = {"PATH": PATH, "PKG_CONFIG_PATH": self.prefix + "/lib/pkgconfig"}
-        flags = run("pkg-config", "--cflags", "kern", env=environment)
+        flags = run("pkg-config", "--cflags", "--libs", "kern-plugin", env=environment)
         self.assertEqual(flags.returncode, 0, flags.stderr)
-        self.assertEqual(run("pkg-config", "--modversion", "kern", env=environment).stdout.strip(),
+        self.assertEqual(run("pkg-config", "--modversion", "kern-plugin", env=environment).stdout.strip(),
                          self.kern("--version").stdout.split()[1])
-        result = run("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared",
+        result = run("cc", "-std=c17", "-Wall", "-Wextra", "-Werror",
                      *flags.stdout.split(), "-o", f"{folder}/{name}.so", "example.c", cwd=work)
         self.assertEqual(result.returncode, 0, result.stderr)
         return f"{folder}/{name}.so"
+
+    def test_a_project_with_cmake(self):
+        folder = self.home({})
+        shutil.copytree(self.prefix + "/share/doc/kern/example", folder + "/src")
+        with open(folder + "/src/CMakeLists.txt", "w", encoding="utf-8") as file:
+            file.write("cmake_minimum_required(VERSION 3.16)\nproject(hello C)\n"
+                       "add_compile_definitions(KERN_VERSION=\"1\")\n"
+                       "find_package(kern-plugin 0.1 REQUIRED)\nkern_add_plugin(hello example.c)\n")
+        for words in (["-S", folder + "/src", "-B", folder + "/b", f"-DCMAKE_PREFIX_PATH={self.prefix}"],
+                      ["--build", folder + "/b"]):
+            result = run("cmake", *words)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        result = run("cmake", "--install", folder + "/b", env={"PATH": PATH, "DESTDIR": folder + "/stage"})
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertTrue(os.path.isfile(f"{folder}/stage{self.prefix}/lib/kern/hello.so"), result.stdout)
 
     def declare(self, folder, text, identity):
         path = folder + "/.config/kern/kern.toml"

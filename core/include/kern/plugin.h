@@ -1,4 +1,4 @@
-/* kern/plugin.h: the one public header of kern. Everything that a plugin sees of the core stands here.
+/* kern/plugin.h: what a plugin needs of kern, all of it. The man pages kern-plugin(3) are made from this file.
  *
  * A plugin is a shared object with one table, made by KERN_PLUGIN(). The core calls three hooks:
  *
@@ -6,9 +6,20 @@
  *   enter     in the box's first process, inside the box's namespaces (network, ipc and uts from stage NETWORK on;
  *             before it, those are still the host's), before the command. Uses only
  *             what prepare gathered. May share its memory with kern: no malloc, no stdio, no locale, no
- *             name service, no dlopen; raw system calls and the functions marked [enter] below.
+ *             name service, no dlopen; raw system calls (kern/sys.h) and the functions marked so below.
  *   teardown  in kern, on the host, after the box has ended. Runs for each plugin whose prepare was
- *             entered, so it must accept half-built state. It cannot fail.
+ *             entered, so it must accept half-built state. It cannot fail, and sees nothing that enter wrote.
+ *
+ * Each function says in brackets where it may be called:
+ *
+ *   [prepare]   in prepare only
+ *   [host]      in prepare, in teardown, and in callbacks, which are called by kern's loop while the box lives
+ *   [enter]     in enter only
+ *   [anywhere]  in all of these; it allocates nothing
+ *
+ * A function that takes an error returns 0, or a negative errno with the error filled, which the hook passes on. Text that
+ * goes in is copied unless it says otherwise; text that comes out belongs to kern and lives as long as the box.
+ * None of them may be called by a thread, a child or the worker of the plugin's own.
  *
  * Only fixed-width integers, strings and opaque pointers cross the border. Structures that the core reads
  * from a plugin begin with their size and only ever grow at the end.
@@ -40,7 +51,9 @@ extern "C" {
 #endif
 
 /* ---- Errors -----------------------------------------------------------------------------------------
- * A hook that fails fills the error it was given and returns the negative errno. The first cause wins. */
+ * A hook that fails fills the error it was given and returns the negative errno. The first cause wins: what is recorded
+ * later is dropped, so that a failing clean-up hides nothing. kern prints it once: "kern: NAME: PHASE: MESSAGE", and below
+ * it "hint: HINT". */
 
 #define KERN_ERROR_NONE    0u
 #define KERN_ERROR_REFUSED 1u /* kern declined before building anything: exit code 1 */
@@ -55,12 +68,16 @@ struct kern_error {
     char hint[416];    /* the command that mends it, or empty */
 };
 
-/* Record a failure; `code` is an errno whose text is appended, or 0. Return -code (-EINVAL for 0). [enter] */
+/* Record that building the box failed: kern ends with 125. `code` is a positive errno, whose text is appended to the message,
+ * or 0 where none applies. Say what was attempted and on which "object". Returns -code, or -EINVAL for 0. [anywhere] */
 int kern_fail(struct kern_error *err, int code, const char *format, ...) KERN_PRINTF(3, 4);
+/* As kern_fail(), for what the user asked for and cannot have (a source that is missing, a limit that cannot be met): kern ends
+ * with 1, as for a mistake in its words. [anywhere] */
 int kern_refuse(struct kern_error *err, int code, const char *format, ...) KERN_PRINTF(3, 4);
-/* Add what the user can do about it; the first hint stays. [enter] */
+/* Add what the user can do about it, best an exact command. The first hint stays. [anywhere] */
 void kern_hint(struct kern_error *err, const char *format, ...) KERN_PRINTF(2, 3);
-/* Put context in front of a recorded failure: "CONTEXT: MESSAGE". Returns its negative errno. [enter] */
+/* Put context in front of a recorded failure: "CONTEXT: MESSAGE". Returns its negative errno, so that a hook can end with
+ * `return kern_wrap(err, "greeting:%s", name);`. [anywhere] */
 int kern_wrap(struct kern_error *err, const char *format, ...) KERN_PRINTF(2, 3);
 
 /* ---- Options ----------------------------------------------------------------------------------------
@@ -114,42 +131,56 @@ struct kern_option {
 typedef struct kern_values kern_values; /* resolved options; lives as long as the box */
 typedef struct kern_box kern_box;
 
-/* Getters [enter]. A name that is not in the plugin's table returns NULL or 0. */
-int32_t kern_get_source(const kern_values *values, const char *name); /* KERN_FROM_* */
+/* Where the value came from: KERN_FROM_*. It is higher than KERN_FROM_DEFAULT when the user said something. [anywhere] */
+int32_t kern_get_source(const kern_values *values, const char *name);
+/* The value of a STRING, ENUM or PATH option; of a TABLE its JSON text; of a list its last item. NULL when it has none, or when
+ * `name` is not in the plugin's table. The getters below give 0 then. [anywhere] */
 const char *kern_get_string(const kern_values *values, const char *name);
-int64_t kern_get_int(const kern_values *values, const char *name); /* INT BOOL SIZE DURATION */
+/* The value of an INT, a BOOL (0 or 1), a SIZE (bytes) or a DURATION (milliseconds). [anywhere] */
+int64_t kern_get_int(const kern_values *values, const char *name);
+/* The value of a FLOAT. [anywhere] */
 double kern_get_float(const kern_values *values, const char *name);
+/* How many items a KERN_OPT_LIST option has; 0 or 1 for any other. [anywhere] */
 uint32_t kern_get_count(const kern_values *values, const char *name);
+/* Item `index` of a list as text, in the order given; NULL past the last one. [anywhere] */
 const char *kern_get_item(const kern_values *values, const char *name, uint32_t index);
 
-/* The options of the plugin whose hook is running (for built-ins: of the whole box). [enter] */
+/* The options of the plugin whose hook is running: its [[plugin]] keys and flags. (Built-in plugins get those of the whole box.)
+ * [anywhere] */
 const kern_values *kern_options(const kern_box *box);
-/* The profiles of this plugin's kind that the command line named, in order. [enter] */
+/* How many profiles of this plugin's kind the command line named. A plugin without a kind has none. [anywhere] */
 uint32_t kern_profile_count(const kern_box *box);
+/* The values of profile `index`, in the order of the command line; NULL past the last one. [anywhere] */
 const kern_values *kern_profile(const kern_box *box, uint32_t index);
+/* The NAME of KIND:NAME; NULL past the last one. [anywhere] */
 const char *kern_profile_name(const kern_box *box, uint32_t index);
-/* The pool that the profile's backend names; NULL when the backend is not a pool. [enter] */
+/* The pool that the profile's `backend` names; NULL when there is no such key or it names no pool. [anywhere] */
 const kern_values *kern_profile_pool(const kern_box *box, uint32_t index);
-/* Sets a box option from prepare at the rank of a profile: a flag of the command line still wins (then 0 is
- * returned and nothing changes). `text` is checked as if it stood in kern.toml. */
+/* Set an option of the box (memory, cpus, env, ...) at the rank of a profile: a flag of the command line still wins, then 0 is
+ * returned and nothing changes. `text` is checked as if it stood in kern.toml. Plugins of later stages, and later ones of
+ * the same stage, see it. [prepare] */
 int kern_set_option(kern_box *box, const char *name, const char *text, struct kern_error *err);
-
-/* "512m", "2 GB", "1.5g": bytes. `where` names the text in the error. */
+/* "512m", "2 GB", "1.5g" as bytes; `where` names the text in the error. [host] */
 int kern_parse_size(const char *text, const char *where, uint64_t *ret_bytes, struct kern_error *err);
 
-/* ---- What a plugin may ask of the box -------------------------------------------------------------- */
+/* ---- Box --------------------------------------------------------------------------------------------
+ * What a plugin may know of the box and ask for. */
 
-/* Benign facts for the user's stderr: one short line each; at most once a run. prepare and teardown. */
+/* A benign fact for the user's stderr, "kern: note: ...": one short line, at most once a run; -q silences it. It also stands
+ * in the report. [host] */
 void kern_note(kern_box *box, const char *format, ...) KERN_PRINTF(2, 3);
+/* The same as "kern: warning: ...": what the user asked for is not quite what there is. [host] */
 void kern_warn(kern_box *box, const char *format, ...) KERN_PRINTF(2, 3);
 
-/* The box's name, [enter]; and whether this run is in strict mode (--require-limits), [enter]. */
+/* The box's name, as in `kern ps`. [anywhere] */
 const char *kern_box_name(const kern_box *box);
+/* 1 in strict mode (--require-limits): refuse what else would be a warning. [anywhere] */
 int32_t kern_box_strict(const kern_box *box);
-/* The root of the box as an O_PATH descriptor: valid in enter from stage MOUNT on. Not yours to close. [enter] */
+/* The root of the box as an O_PATH descriptor, from stage MOUNT on, -1 before. Open below it with openat2() and
+ * RESOLVE_IN_ROOT, for what lies there is the box's. Not yours to close. [enter] */
 int32_t kern_box_root(const kern_box *box);
 
-/* prepare: an environment variable of the command; later calls win over earlier, flags over all. */
+/* An environment variable of the command. Later calls win over earlier ones, flags of the user over all. [prepare] */
 int kern_set_env(kern_box *box, const char *name, const char *value, struct kern_error *err);
 
 #define KERN_MOUNT_READ_ONLY 0x1u
@@ -157,39 +188,46 @@ int kern_set_env(kern_box *box, const char *name, const char *value, struct kern
 #define KERN_MOUNT_DEVICE    0x4u /* the source is a device node that the box may open */
 #define KERN_MOUNT_RECURSIVE 0x8u /* a bind takes the mounts below it along */
 
-/* prepare: put a host file or directory at `target` in the box. `fd` is an O_PATH descriptor of the source;
- * the box keeps its own copy. Identity is checked again in the box: a source exchanged meanwhile is refused. */
+/* Put a host file or directory at the absolute path `target` in the box. `fd` is an O_PATH descriptor of the source, which
+ * stays yours: the box keeps a copy. Its identity is checked again in the box: a source exchanged meanwhile is refused.
+ * `flags` are KERN_MOUNT_*. Mounts are attached between the stages ROOT and MOUNT, in the order of the calls. [prepare] */
 int kern_add_bind(kern_box *box, int32_t fd, const char *target, uint32_t flags, struct kern_error *err);
-/* prepare: an empty tmpfs of at most `size` bytes (0: the box's default), nosuid and nodev. */
+/* Put an empty tmpfs of at most `size` bytes (0: the box's default) at `target`; nosuid, nodev, and noexec without
+ * KERN_MOUNT_EXEC. Its bytes count against the box's memory. [prepare] */
 int kern_add_tmpfs(kern_box *box, const char *target, uint64_t size, uint32_t mode, uint32_t flags,
                    struct kern_error *err);
-/* prepare: a generated read-only file of the box; the bytes are copied. */
+/* Put a generated file that the box cannot change at `target`. The bytes are copied. [prepare] */
 int kern_add_file(kern_box *box, const char *target, uint32_t mode, const void *bytes, size_t length,
                   struct kern_error *err);
-/* prepare: another CLONE_NEW* namespace for the command (CLONE_NEWTIME, ...). */
+/* One more namespace for the command: CLONE_NEWTIME; the box has all others already. [prepare] */
 int kern_add_namespace(kern_box *box, uint64_t flag, struct kern_error *err);
 
-/* Every descriptor that prepare opens (O_CLOEXEC, always) is there in enter under the same number and
- * is closed when the command is executed. The other way round: [enter] kern_send_fd() hands a descriptor
- * made inside to the host, where the function given in prepare for the same tag receives it (it owns it). */
+/* ---- Descriptors ------------------------------------------------------------------------------------
+ * Every descriptor that prepare opens (O_CLOEXEC, always) is there in enter under the same number and is closed when the
+ * command is executed. prepare keeps it in the state, teardown closes it. */
+
+/* A descriptor that came from the box. It is the function's to close. It must not block. */
 typedef void (*kern_fd_fn)(kern_box *box, void *state, uint32_t tag, int32_t fd);
-int kern_receive_fd(kern_box *box, uint32_t tag, kern_fd_fn fn, struct kern_error *err);
-int kern_send_fd(kern_box *box, uint32_t tag, int32_t fd, struct kern_error *err);
-
-/* prepare or a callback: call `fn` in the supervisor loop when the descriptor has one of the EPOLL* events.
- * It must not block. The core closes nothing; kern_unwatch() before you close. */
+/* A watched descriptor has one of the events. It must not block. */
 typedef void (*kern_watch_fn)(kern_box *box, void *state, int32_t fd, uint32_t events);
-int kern_watch(kern_box *box, int32_t fd, uint32_t events, kern_watch_fn fn, struct kern_error *err);
-void kern_unwatch(kern_box *box, int32_t fd);
-
-/* prepare: run `fn` in the box's worker: a process without capabilities and with a filter of its own for
- * whatever reads hostile bytes or waits for the world. It gets the descriptors listed and nothing else
- * (numbers stay the same) and dies with the supervisor. A worker that ends early ends the box. */
+/* The work of a worker; what it returns is its exit code. */
 typedef int32_t (*kern_worker_fn)(kern_box *box, void *state, const int32_t *fds, uint32_t count);
+
+/* Have `fn` called in kern for what enter sends under this tag, a number that you choose. [prepare] */
+int kern_receive_fd(kern_box *box, uint32_t tag, kern_fd_fn fn, struct kern_error *err);
+/* Hand a descriptor made inside to kern. It stays yours: close it, or exec does. [enter] */
+int kern_send_fd(kern_box *box, uint32_t tag, int32_t fd, struct kern_error *err);
+/* Have `fn` called in kern's loop when the descriptor has one of the EPOLL* events. kern closes nothing. [host] */
+int kern_watch(kern_box *box, int32_t fd, uint32_t events, kern_watch_fn fn, struct kern_error *err);
+/* Stop that; before you close it. A descriptor that is not watched is no error. [host] */
+void kern_unwatch(kern_box *box, int32_t fd);
+/* Have `fn` run in a worker: a process without capabilities and with a filter of its own, for whatever reads hostile bytes or
+ * waits for the world. It gets a copy of the state, the at most 16 descriptors listed (numbers stay the same) and nothing
+ * else, and dies with kern. A worker that ends early ends the box. [prepare] */
 int kern_add_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32_t count,
                     struct kern_error *err);
 
-/* ---- seccomp ----------------------------------------------------------------------------------------
+/* ---- Seccomp ----------------------------------------------------------------------------------------
  * All plugins' rules become one program. A rule wins over the default verdict of its call while its
  * conditions hold; the calls that the design kills can only be narrowed, never opened. */
 
@@ -233,15 +271,24 @@ struct kern_call {
 #define KERN_CALL_LATER 1
 typedef int32_t (*kern_call_fn)(kern_box *box, void *state, struct kern_call *call);
 
+/* Add a rule to the filter of the box; it is copied. What the design kills can be narrowed, never opened: kern refuses a rule that
+ * would, when the filter is made. [prepare] */
 int kern_add_rule(kern_box *box, const struct kern_rule *rule, struct kern_error *err);
+/* Have `fn` decide this call wherever a KERN_RULE_NOTIFY applies. It runs in kern's loop and must not block: the caller waits,
+ * and so does everything else. One plugin for each call; a second one is refused. [prepare] */
 int kern_on_call(kern_box *box, int32_t call, kern_call_fn fn, struct kern_error *err);
+/* Answer a call for which the handler returned KERN_CALL_LATER, with the copy of it that you kept. [host] */
 void kern_finish_call(kern_box *box, const struct kern_call *call);
 
 /* ---- Report -----------------------------------------------------------------------------------------
- * Fields for the JSON object of --report, under "plugins": {NAME: {KEY: VALUE}}. prepare, callbacks, teardown. */
+ * The JSON object of --report has what plugins say under "plugins": {NAME: {KEY: VALUE}}. */
+
+/* A text for the report. [host] */
 void kern_report_string(kern_box *box, const char *key, const char *value);
+/* A number for the report. [host] */
 void kern_report_int(kern_box *box, const char *key, int64_t value);
-/* Something was denied: `kind` is "hosts" or "devices"; `what` names it. Counted, shown once on stderr. */
+/* Something was denied: `kind` is "hosts" or "devices"; `what` names it, `reason` says why. Counted in the report under
+ * "denied", shown once as a note. [host] */
 void kern_report_denied(kern_box *box, const char *kind, const char *what, const char *reason);
 
 /* How the box ended, for teardown. */
@@ -257,7 +304,8 @@ struct kern_outcome {
 #pragma GCC visibility pop
 #endif
 
-/* ---- The table ------------------------------------------------------------------------------------- */
+/* ---- Table --------------------------------------------------------------------------------------
+ * A plugin defines one table with KERN_PLUGIN(.name = ..., ...). Hooks that it has no use for stay NULL. */
 
 /* Stages in the order of enter. PIVOT, IDENTITY and FILTER belong to plugins of kern itself. */
 #define KERN_STAGE_LIMIT    10u
