@@ -3,6 +3,7 @@
 #include "box.h"
 
 #include "cleanup.h"
+#include "guard.h"
 #include "log.h"
 #include "registry.h"
 
@@ -286,17 +287,29 @@ const struct kern_rule *kern_rules(const kern_box *box, uint64_t *ret_count)
     return box->rule;
 }
 
+struct handling {
+    kern_box *box;
+    const struct core_handler *handler;
+    struct kern_call *call;
+    int32_t answer;
+};
+
+static void call_handler(void *arg)
+{
+    struct handling *handling = arg;
+    const struct core_handler *handler = handling->handler;
+    handling->answer = handler->fn(handling->box, handler->owner->state, handling->call);
+}
+
 int32_t kern_dispatch_call(kern_box *box, struct kern_call *call)
 {
     for (size_t i = 0; i < box->handler_count; i++) {
         const struct core_handler *handler = &box->handler[i];
         if (handler->call != call->call)
             continue;
-        struct core_plugin *before = box->current;
-        box->current = handler->owner;
-        int32_t answer = handler->fn(box, handler->owner->state, call);
-        box->current = before;
-        return answer;
+        struct handling handling = {.box = box, .handler = handler, .call = call, .answer = -EFAULT};
+        core_guard_callback(box, handler->owner, call_handler, &handling);
+        return handling.answer;
     }
     return -ENOENT;
 }

@@ -207,6 +207,7 @@ struct kern_box {
     struct core_list notes;
 
     struct core_shared *shared;
+    struct core_guard *guard;            /* against hooks that crash or hang; NULL: none */
     int report_fd, started_fd, alive_fd; /* the caller's; -1: none */
     int report_folder;                   /* --report FILE: where the finished report takes the name */
     char report_name[256];
@@ -239,6 +240,7 @@ struct kern_box {
     int64_t start_ns, exec_ns, end_ns;
     bool timed_out, executed, escalated, settled, swept;
     char worker_lost[32];     /* the plugin whose worker ended before the box did */
+    char plugin_lost[32];     /* the plugin that crashed in a callback, or hung there */
     int stop_signal;          /* forwarded last */
     char blocked_call[32];    /* the filter killed its caller for this */
     bool blocked_init;        /* once it was the box's PID 1 */

@@ -20,7 +20,8 @@ struct core_plugin {
     bool always;  /* takes part in each box */
     bool wanted;  /* takes part in this one */
     bool loaded;
-    bool entered; /* prepare was entered: teardown is due */
+    bool entered;      /* prepare was entered: teardown is due */
+    uint64_t held[16]; /* KERN_DEBUG=plugins: the descriptors that its prepare opened, a bit for each */
     void *state;
     struct kern_values own; /* third-party plugins: flags --NAME-OPTION and [[plugin]] keys */
     struct core_profile *profile;

@@ -5,6 +5,7 @@
 #include "cleanup.h"
 #include "control.h"
 #include "env.h"
+#include "guard.h"
 #include "launch.h"
 #include "log.h"
 #include "mounts.h"
@@ -166,11 +167,13 @@ static int prepare_all(kern_box *box, struct kern_error *err)
         plugin->entered = true;
         if (plugin->table->prepare == NULL)
             continue;
-        box->current = plugin;
-        int failed = plugin->table->prepare(box, plugin->state, err);
-        box->current = NULL;
-        if (failed == 0)
+        int failed = core_guard_prepare(box, plugin, err);
+        box->stop_signal = core_guard_asked(box);
+        if (failed == 0 && box->stop_signal == 0)
             continue;
+        if (failed == 0) /* somebody asked kern to end meanwhile */
+            return kern_fail(err, EINTR, "stopped by SIG%s before the box was built",
+                             sigabbrev_np(box->stop_signal));
         kern_fail(err, -failed, "the hook failed without saying why");
         /* A refusal is about what the user asked for; which plugin noticed is of no use then. */
         if (err->category != KERN_ERROR_REFUSED || !plugin->builtin)
@@ -226,6 +229,8 @@ static int claim(kern_box *box, struct kern_error *err)
         failed = share_page(box, err);
     if (failed == 0)
         failed = core_supervise_prepare(box, err);
+    if (failed == 0)
+        core_guard_open(box);
     mark(box, "claim");
     return failed;
 }
@@ -249,7 +254,10 @@ static int compose(kern_box *box, struct kern_error *err)
     int failed = open_plugins(box, err);
     mark(box, "plugins");
     if (failed == 0)
+        core_guard_listen(box, true);
+    if (failed == 0)
         failed = prepare_all(box, err);
+    core_guard_listen(box, false);
     mark(box, "prepare");
     return failed == 0 ? core_env_build(box, err) : failed;
 }
@@ -307,6 +315,7 @@ static struct core_evidence gather(const kern_box *box, const struct kern_error 
         .blocked_init = box->blocked_init,
         .blocked_program = box->blocked_program,
         .worker_lost = box->worker_lost[0] != '\0' ? box->worker_lost : NULL,
+        .plugin_lost = box->plugin_lost[0] != '\0' ? box->plugin_lost : NULL,
     };
     /* Below --init the command's own end counts, not the code that its init turned it into. */
     if (ended && shared->init_status != -1 && WIFEXITED(shared->status))
@@ -321,16 +330,16 @@ static void teardown_all(kern_box *box, const struct core_outcome *outcome)
                                 .signal = outcome->signal,
                                 .started = outcome->started,
                                 .fault = outcome->fault};
+    core_guard_listen(box, true);
     for (size_t i = box->order_count; i-- > 0;) {
         struct core_plugin *plugin = box->order[i];
         if (!plugin->entered)
             continue;
-        box->current = plugin;
         if (plugin->table->teardown != NULL)
-            plugin->table->teardown(box, plugin->state, &told);
+            core_guard_teardown(box, plugin, &told);
         plugin->entered = false;
     }
-    box->current = NULL;
+    core_guard_listen(box, false);
 }
 
 /* Which hook was at work when the box's first process died without a word. */
@@ -375,6 +384,7 @@ void core_engine_plan(kern_box *box, void (*show)(const kern_box *box), struct k
         show(box);
     const struct core_outcome nothing = {.exit_code = failed == 0 ? 0 : 1};
     teardown_all(box, &nothing);
+    core_guard_close(box);
     give_back(box);
 }
 
@@ -416,6 +426,9 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
             *err = box->shared->error;
         else if (!box->executed && !box->timed_out && box->stop_signal == 0)
             blame_hook(box, err);
+        else if (!box->executed && atomic_load(&box->shared->progress) == CORE_ENTERING)
+            kern_warn(box, "plugin %s was still in enter when the box was ended",
+                      box->order[atomic_load(&box->shared->enter_index)]->name);
     }
     box->end_ns = core_now_ns();
     if (!box->executed)
@@ -424,6 +437,7 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
     core_classify(&evidence, ret_outcome);
     core_workers_stop(box);
     teardown_all(box, ret_outcome);
+    core_guard_close(box);
     give_back(box);
     if (!box->swept && box->run_fd >= 0)
         core_registry_sweep(box); /* one that was executed has done so meanwhile */

@@ -95,9 +95,14 @@ void core_classify(const struct core_evidence *evidence, struct core_outcome *re
         classify_timeout(evidence, ret_outcome);
         return;
     }
-    if (evidence->worker_lost != NULL) {
+    if (evidence->worker_lost != NULL || evidence->plugin_lost != NULL) {
         char text[96];
-        (void)snprintf(text, sizeof(text), "the worker of plugin %s ended", evidence->worker_lost); /* fits */
+        if (evidence->worker_lost != NULL)
+            (void)snprintf(text, sizeof(text), "the worker of plugin %s ended",
+                           evidence->worker_lost); /* fits */
+        else
+            (void)snprintf(text, sizeof(text), "plugin %s crashed or hung while the box ran",
+                           evidence->plugin_lost); /* fits */
         ret_outcome->exit_code = 128 + SIGKILL;
         ret_outcome->signal = SIGKILL;
         say(ret_outcome, "killed", text);

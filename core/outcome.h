@@ -30,6 +30,7 @@ struct core_evidence {
     bool blocked_init;        /* kern killed PID 1 of the box for it, by SIGKILL */
     const char *blocked_program;
     const char *worker_lost; /* plugin whose worker ended first; NULL: none */
+    const char *plugin_lost; /* plugin that crashed or hung while the box ran; NULL: none */
 };
 
 void core_classify(const struct core_evidence *evidence, struct core_outcome *ret_outcome);

@@ -4,6 +4,8 @@
  * travel in them. */
 #include "supervise.h"
 
+#include "guard.h"
+
 #include "cleanup.h"
 #include "control.h"
 #include "registry.h"
@@ -201,6 +203,19 @@ int kern_send_fd(kern_box *box, uint32_t tag, int32_t fd, struct kern_error *err
                : kern_fail(err, sent < 0 ? (int)-sent : EIO, "cannot hand a descriptor to kern");
 }
 
+struct delivery {
+    kern_box *box;
+    const struct core_receiver *receiver;
+    int fd;
+};
+
+static void call_receiver(void *arg)
+{
+    const struct delivery *delivery = arg;
+    const struct core_receiver *receiver = delivery->receiver;
+    receiver->fn(delivery->box, receiver->owner->state, receiver->tag, delivery->fd);
+}
+
 static void deliver(kern_box *box, uint32_t tag, int fd)
 {
     if (tag == CORE_TAG_TERMINAL) {
@@ -214,9 +229,8 @@ static void deliver(kern_box *box, uint32_t tag, int fd)
         const struct core_receiver *receiver = &box->receiver[i];
         if (receiver->tag != tag)
             continue;
-        box->current = receiver->owner;
-        receiver->fn(box, receiver->owner->state, tag, fd);
-        box->current = NULL;
+        struct delivery delivery = {.box = box, .receiver = receiver, .fd = fd};
+        core_guard_callback(box, receiver->owner, call_receiver, &delivery);
         return;
     }
     (void)sys_close(fd); /* nobody asked for it */
@@ -313,15 +327,27 @@ static void on_signal(kern_box *box)
 
 /* ---- The loop ---- */
 
+struct wakeup {
+    kern_box *box;
+    struct core_watch watch;
+    uint32_t events;
+};
+
+static void call_watch(void *arg)
+{
+    const struct wakeup *wakeup = arg;
+    const struct core_watch *watch = &wakeup->watch;
+    watch->fn(wakeup->box, watch->owner->state, watch->fd, wakeup->events);
+}
+
 static void on_watched(kern_box *box, int fd, uint32_t events)
 {
     for (uint32_t i = 0; i < box->watch_count; i++) {
         struct core_watch watch = box->watch[i];
         if (watch.fd != fd)
             continue;
-        box->current = watch.owner;
-        watch.fn(box, watch.owner->state, fd, events);
-        box->current = NULL;
+        struct wakeup wakeup = {.box = box, .watch = watch, .events = events};
+        core_guard_callback(box, watch.owner, call_watch, &wakeup);
         return;
     }
 }

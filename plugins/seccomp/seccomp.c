@@ -372,7 +372,8 @@ static void judge(kern_box *box, const struct seccomp_state *state, int listener
         respond(listener, notification, call.error, call.result, 0);
     else if (answer == KERN_CALL_LATER)
         return;
-    else if (seccomp_is_killing(notification->data.nr) || state->mode != SECCOMP_MODE_ALLOWLIST_AUDIT)
+    else if (answer != -ENOENT || seccomp_is_killing(notification->data.nr) ||
+             state->mode != SECCOMP_MODE_ALLOWLIST_AUDIT)
         block_call(box, listener, notification);
     else
         audit_call(box, listener, notification);

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 import kerntest
@@ -158,13 +159,97 @@ class Faults(Plugins):
                 self.assert_clean()
         self.each(check)
 
-    def test_prepare_or_teardown_crashes(self):
-        """That is kern itself; the next run removes what it left."""
-        for fault in ("prepare-crash", "teardown-crash"):
-            self.each(lambda path, fault=fault: self.assertLess(self.greet(path, fault).code, 0))
-        self.assertEqual(self.rooted("true").code, 0)
-        self.assertTrue(kerntest.eventually(lambda: not kerntest.leaks(self.me.run_directories())),
-                        kerntest.leaks(self.me.run_directories()))
+    def test_prepare_crashes(self):
+        def check(path):
+            result = self.greet(path, "prepare-crash")
+            self.assert_failed(result, 125, "hello: prepare: ", "the plugin crashed: Aborted (signal 6)")
+            self.assertEqual((self.logged(), result.fault), (["prepare"], "startup_failed"))
+            self.assert_clean()
+        self.each(check)
+
+    def test_teardown_crashes(self):
+        """The box has ended: how, is not changed by it."""
+        def check(path):
+            result = self.greet(path, "teardown-crash")
+            self.assertEqual((result.code, result.out, result.fault), (0, "hi\n", None), result)
+            self.assertIn("kern: warning: plugin hello crashed in teardown: Aborted (signal 6)\n", result.err)
+            self.assert_clean()
+        self.each(check)
+
+
+@as_root_and_user
+class Misbehaving(Plugins):
+    """What is wrong with a plugin is said, and its name with it, by helpers/leaker.c."""
+
+    def leaker(self, does):
+        path = self.place(built("leaker.so", "-pthread", source="leaker.c"))
+        return self.own_config(f'[[plugin]]\nname = "leaker"\npath = "{path}"\n'
+                               f'[[leaker]]\nname = "it"\ndoes = "{does}"\n')
+
+    def leak(self, does, *command, options=(), debug=True, **keywords):
+        env = {**self.leaker(does), **({"KERN_DEBUG": "plugins"} if debug else {})}
+        return self.rooted(*(command or ("true",)), options=["leaker:it", *options], env=env, **keywords)
+
+    def stopped(self, does, number, command="true"):
+        running = self.start("box", "--rootfs", self.root, "leaker:it", "--", *command.split(), env=self.leaker(does))
+        time.sleep(0.3)
+        running.signal(number)
+        return running.wait()
+
+    def test_what_is_left_behind_is_named(self):
+        for does, words in (("fd", "teardown left descriptor"), ("thread", "prepare left a thread running"),
+                            ("child", "prepare left a child process"), ("mask", "prepare changed the signal mask"),
+                            ("signals", "prepare changed what signals do"), ("umask", "prepare changed the umask"),
+                            ("folder", "prepare changed the working directory"),
+                            ("locale", "prepare changed the locale"), ("no-cloexec", "prepare opened descriptor")):
+            with self.subTest(does):
+                result = self.leak(does)
+                warnings = [line for line in result.err.splitlines() if "plugin" in line]
+                self.assertTrue(warnings, result)
+                self.assertIn(f"kern: warning: plugin leaker: {words}", warnings[0])
+                if does != "no-cloexec":  # that one is not closed either
+                    self.assertEqual(len(warnings), 1, result)
+
+    def test_only_when_asked_for(self):
+        self.assertNotIn("umask", self.leak("umask", debug=False).err)
+
+    def test_nobody_else_is_named(self):
+        result = self.leak("nothing", options=["-m", "64m", "--tmpfs", "/x", "-v", "/usr:/y"])
+        self.assertEqual((result.code, [line for line in result.err.splitlines() if "plugin" in line]), (0, []), result)
+
+    def test_a_crash(self):
+        self.assert_failed(self.leak("prepare-crash"), 125, "leaker: prepare: the plugin crashed: Segmentation fault")
+
+    def test_a_hook_that_hangs_at_the_deadline(self):
+        result = self.leak("prepare-hang", options=["--timeout", "0.3"])
+        self.assertEqual((result.code, result.fault), (143, "timeout"), result)
+        self.assertIn("kern: leaker: prepare: the hook was still running when the deadline struck\n", result.err)
+        result = self.leak("enter-hang", options=["--timeout", "0.3"])
+        self.assertEqual((result.code, result.fault), (143, "timeout"), result)
+        self.assertIn("kern: warning: plugin leaker was still in enter when the box was ended\n", result.err)
+
+    def test_a_hook_that_hangs_is_interrupted(self):
+        result = self.stopped("prepare-hang", signal.SIGINT)
+        self.assertEqual((result.code, result.report["signal"]), (130, signal.SIGINT), result)
+        self.assertIn("kern: leaker: prepare: the hook was still running after SIGINT\n", result.err)
+        result = self.stopped("enter-hang", signal.SIGINT)
+        self.assertEqual(result.code, 130, result)
+        self.assertIn("plugin leaker was still in enter", result.err)
+        result = self.stopped("teardown-hang", signal.SIGTERM)
+        self.assertEqual((result.code, result.fault), (0, None), result)
+        self.assertIn("kern: warning: plugin leaker did not end in teardown after SIGTERM\n", result.err)
+
+    def test_a_hook_that_ends_when_it_is_interrupted(self):
+        result = self.stopped("prepare-slow", signal.SIGTERM)
+        self.assertEqual((result.code, result.report["signal"]), (143, signal.SIGTERM), result)
+        self.assertIn("kern: leaker: prepare: interrupted\n", result.err)
+
+    def test_a_callback(self):
+        for does, words in (("callback-crash", "crashed"), ("callback-hang", "did not end")):
+            with self.subTest(does):
+                result = self.leak(does, "sleep", "60", options=["--timeout", "0.5"])
+                self.assertIn(f"kern: warning: plugin leaker {words} in a callback\n", result.err)
+                self.assertIn(result.code, (137, 143, 125), result)
 
 
 @as_root_and_user

@@ -1,0 +1,291 @@
+/* See guard.h. A signal handler has no argument of its own and the house has no variables at file scope, so the guard stands
+ * at the foot of the stack that its handlers run on, where they find it by their own address. Host side. */
+#include "guard.h"
+
+#include "cleanup.h"
+#include "engine.h"
+#include "log.h"
+#include "supervise.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define GUARD_SIZE ((size_t)1 << 16) /* and its alignment */
+/* A hook that was asked to end may use this long to notice. */
+#define GRACE_MS 500
+
+struct core_guard {
+    sigjmp_buf back;
+    void *mapping;
+    pid_t owner; /* handlers are inherited: a child that a plugin made must not come back as a second kern */
+    volatile sig_atomic_t armed, asked, struck, again, shaken;
+    sigset_t stops;
+    bool debug;
+};
+
+static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+static const int stops[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
+static struct core_guard *guard_here(void)
+{
+    char here;
+    return (struct core_guard *)((uintptr_t)&here & ~(uintptr_t)(GUARD_SIZE - 1));
+}
+
+static void set_timer(int64_t ms)
+{
+    struct itimerval timer = {.it_value = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000}};
+    (void)setitimer(ITIMER_REAL, &timer, NULL); /* valid by its making */
+}
+
+static void on_crash(int signal_number)
+{
+    struct core_guard *guard = guard_here();
+    if (guard->owner == getpid() && guard->armed) {
+        guard->armed = 0;
+        guard->shaken = 1;
+        guard->struck = signal_number;
+        siglongjmp(guard->back, 1);
+    }
+    static const char words[] = "kern: it crashed itself after a plugin did\n";
+    if (guard->owner == getpid() && guard->shaken) {
+        (void)!write(STDERR_FILENO, words, sizeof(words) - 1); /* nothing can be done about a failure here */
+        _exit(125);
+    }
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    (void)sigaction(signal_number, &plain, NULL); /* valid; the instruction is tried again */
+}
+
+/* The first request gives the hook a moment: a system call that it waits in returns EINTR, and perhaps it is about to end. */
+static void on_stop(int signal_number)
+{
+    struct core_guard *guard = guard_here();
+    if (guard->owner != getpid())
+        return;
+    if (signal_number != SIGALRM && guard->asked == 0) {
+        guard->asked = signal_number;
+        set_timer(GRACE_MS);
+        return;
+    }
+    if (!guard->armed)
+        return;
+    guard->armed = 0;
+    guard->again = 1;
+    siglongjmp(guard->back, 1);
+}
+
+static void set_handlers(struct core_guard *guard, bool on)
+{
+    struct sigaction crash = {.sa_handler = on ? on_crash : SIG_DFL, .sa_flags = SA_ONSTACK | SA_NODEFER};
+    struct sigaction stop = {.sa_handler = on ? on_stop : SIG_DFL, .sa_flags = SA_ONSTACK};
+    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+        (void)sigaction(crashes[i], &crash, NULL); /* valid signals */
+    (void)sigaction(SIGALRM, &stop, NULL);
+    for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++)
+        if (sigismember(&guard->stops, stops[i]) == 1)
+            (void)sigaction(stops[i], &stop, NULL); /* a valid signal */
+}
+
+void core_guard_open(kern_box *box)
+{
+    char *mapping = mmap(NULL, 2 * GUARD_SIZE, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED)
+        return;
+    size_t off = (GUARD_SIZE - (uintptr_t)mapping % GUARD_SIZE) % GUARD_SIZE;
+    struct core_guard *guard = (struct core_guard *)(void *)(mapping + off);
+    guard->mapping = mapping;
+    guard->owner = getpid();
+    guard->debug = core_debug("plugins");
+    (void)sigemptyset(&guard->stops);
+    for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
+        struct sigaction now;
+        /* What the caller ignores (nohup) stays ignored. */
+        if (sigaction(stops[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            (void)sigaddset(&guard->stops, stops[i]); /* a valid signal */
+    }
+    (void)sigaddset(&guard->stops, SIGALRM); /* a valid signal */
+    stack_t stack = {.ss_sp = mapping + off, .ss_size = GUARD_SIZE};
+    /* The handlers' frames grow down from the top; the guard itself lies at the foot. */
+    if (sigaltstack(&stack, NULL) != 0) {
+        (void)munmap(mapping, 2 * GUARD_SIZE); /* was mapped with this size */
+        return;
+    }
+    set_handlers(guard, true);
+    box->guard = guard;
+}
+
+void core_guard_close(kern_box *box)
+{
+    struct core_guard *guard = box->guard;
+    if (guard == NULL)
+        return;
+    set_timer(0);
+    set_handlers(guard, false);
+    stack_t none = {.ss_flags = SS_DISABLE};
+    (void)sigaltstack(&none, NULL); /* no handler runs on it */
+    box->guard = NULL;
+    (void)munmap(guard->mapping, 2 * GUARD_SIZE); /* was mapped with this size */
+}
+
+void core_guard_listen(kern_box *box, bool on)
+{
+    if (box->guard == NULL)
+        return;
+    (void)sigprocmask(on ? SIG_UNBLOCK : SIG_BLOCK, &box->guard->stops, NULL); /* valid */
+    if (!on)
+        set_timer(0);
+}
+
+int core_guard_asked(const kern_box *box)
+{
+    return box->guard != NULL ? box->guard->asked : 0;
+}
+
+/* fn(arg), and whether it came to its end. */
+static bool run(kern_box *box, const char *phase, struct core_plugin *plugin, void (*fn)(void *), void *arg)
+{
+    struct core_guard *guard = box->guard;
+    struct core_plugin *before = box->current;
+    struct core_hook_state state;
+    sigset_t mask;
+    if (guard == NULL) {
+        box->current = plugin;
+        fn(arg);
+        box->current = before;
+        return true;
+    }
+    guard->struck = guard->again = 0;
+    if (guard->debug)
+        core_hookcheck_before(&state);
+    if (sigprocmask(SIG_BLOCK, NULL, &mask) != 0)
+        (void)sigemptyset(&mask); /* it cannot fail with these words */
+    box->current = plugin;
+    bool whole = sigsetjmp(guard->back, 0) == 0;
+    if (whole) {
+        guard->armed = 1;
+        fn(arg);
+    }
+    guard->armed = 0;
+    box->current = before;
+    if (!whole)
+        (void)sigprocmask(SIG_SETMASK, &mask, NULL); /* the handler's own mask was left behind */
+    else if (guard->debug)
+        core_hookcheck_after(box, plugin, phase, &state);
+    return whole;
+}
+
+/* ---- prepare ---- */
+
+struct prepare_call {
+    kern_box *box;
+    struct core_plugin *plugin;
+    struct kern_error *err;
+    int result;
+};
+
+static void call_prepare(void *arg)
+{
+    struct prepare_call *call = arg;
+    call->result = call->plugin->table->prepare(call->box, call->plugin->state, call->err);
+}
+
+static int give_up(kern_box *box, struct core_plugin *plugin, struct kern_error *err)
+{
+    const struct core_guard *guard = box->guard;
+    plugin->entered = false;       /* in no state for its teardown */
+    *err = (struct kern_error){0}; /* half a message, perhaps */
+    if (guard->struck != 0) {
+        kern_fail(err, 0, "the plugin crashed: %s (signal %d)", sigdescr_np(guard->struck),
+                  (int)guard->struck);
+        core_error_context(err, plugin->name, "prepare");
+        return -EFAULT;
+    }
+    box->timed_out = guard->asked == 0;
+    if (guard->asked != 0)
+        kern_fail(err, 0, "the hook was still running after SIG%s", sigabbrev_np(guard->asked));
+    else
+        kern_fail(err, 0, "the hook was still running when the deadline struck");
+    core_error_context(err, plugin->name, "prepare");
+    return -EINTR;
+}
+
+int core_guard_prepare(kern_box *box, struct core_plugin *plugin, struct kern_error *err)
+{
+    struct prepare_call call = {.box = box, .plugin = plugin, .err = err};
+    int64_t timeout = plugin->builtin ? 0 : kern_get_int(&box->options, "timeout");
+    uint64_t held[16];
+    bool debug = box->guard != NULL && box->guard->debug;
+    if (debug)
+        core_hookcheck_mark(held);
+    if (timeout > 0 && core_guard_asked(box) == 0)
+        set_timer(timeout);
+    bool whole = run(box, "prepare", plugin, call_prepare, &call);
+    if (timeout > 0 && core_guard_asked(box) == 0)
+        set_timer(0);
+    if (!whole)
+        return give_up(box, plugin, err);
+    if (debug)
+        core_hookcheck_new(box, plugin, held, plugin->held);
+    return call.result;
+}
+
+/* ---- teardown ---- */
+
+struct teardown_call {
+    kern_box *box;
+    struct core_plugin *plugin;
+    const struct kern_outcome *told;
+};
+
+static void call_teardown(void *arg)
+{
+    struct teardown_call *call = arg;
+    call->plugin->table->teardown(call->box, call->plugin->state, call->told);
+}
+
+void core_guard_teardown(kern_box *box, struct core_plugin *plugin, const struct kern_outcome *told)
+{
+    struct teardown_call call = {.box = box, .plugin = plugin, .told = told};
+    const struct core_guard *guard = box->guard;
+    bool whole = run(box, "teardown", plugin, call_teardown, &call);
+    if (!whole && guard->struck != 0)
+        kern_warn(box, "plugin %s crashed in teardown: %s (signal %d)", plugin->name,
+                  sigdescr_np(guard->struck), (int)guard->struck);
+    else if (!whole)
+        kern_warn(box, "plugin %s did not end in teardown after SIG%s", plugin->name,
+                  sigabbrev_np(guard->asked));
+    if (guard != NULL && guard->debug)
+        core_hookcheck_closed(box, plugin, plugin->held);
+}
+
+/* ---- Callbacks ---- */
+
+void core_guard_callback(kern_box *box, struct core_plugin *plugin, void (*fn)(void *), void *arg)
+{
+    struct core_guard *guard = box->guard;
+    bool listen = guard != NULL && !plugin->builtin;
+    int64_t left = box->deadline_ms > 0 ? box->deadline_ms - core_now_ns() / 1000000 : 0;
+    if (listen) {
+        guard->asked = 0;
+        set_timer(box->deadline_ms > 0 ? (left > 0 ? left : 1) + GRACE_MS : 0);
+        core_guard_listen(box, true);
+    }
+    bool whole = run(box, "callback", plugin, fn, arg);
+    if (listen) {
+        core_guard_listen(box, false);
+        if (guard->asked != 0)
+            (void)raise(guard->asked); /* it waits for the loop now, as it would have */
+        guard->asked = 0;
+    }
+    if (whole)
+        return;
+    (void)snprintf(box->plugin_lost, sizeof(box->plugin_lost), "%s", plugin->name); /* names are short */
+    kern_warn(box, "plugin %s %s in a callback", plugin->name,
+              guard->struck != 0 ? "crashed" : "did not end");
+    core_kill_box(box);
+}
