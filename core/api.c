@@ -457,6 +457,19 @@ void kern_limit_set(kern_box *box, const struct kern_limit *limit)
         box->limit[box->limit_count++] = *limit;
 }
 
+int32_t kern_limit_binds(const kern_box *box, const char *name)
+{
+    for (uint32_t i = 0; i < box->limit_count; i++)
+        if (strcmp(box->limit[i].name, name) == 0)
+            return box->limit[i].enforced;
+    return KERN_LIMIT_UNKNOWN;
+}
+
+int32_t kern_outer_pidfd(const kern_box *box)
+{
+    return box->outer_pidfd;
+}
+
 int kern_box_record_group(kern_box *box, const char *path, struct kern_error *err)
 {
     return core_registry_record(box, "group", path, err);

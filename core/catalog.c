@@ -15,6 +15,7 @@
 #include "seccomp/seccomp_manifest.h"
 #include "vcpu/vcpu_check.h"
 #include "vcpu/vcpu_manifest.h"
+#include "view/view_manifest.h"
 
 #include <string.h>
 
@@ -33,6 +34,7 @@ static const struct builtin builtins[] = {
     {TABLE(ROOTFS_MANIFEST), .always = true},
     {TABLE(CGROUP_MANIFEST), .always = true},
     {TABLE(NET_MANIFEST), .always = true},
+    {TABLE(VIEW_MANIFEST), .always = true},
     {TABLE(CREDS_MANIFEST), .always = true},
     {TABLE(SECCOMP_MANIFEST), .always = true},
     /* Its judgement of a profile is pure and compiled into kern too, so that a kern.toml is refused when it

@@ -214,6 +214,8 @@ static int read_spec(kern_box *box, int argc, char **argv, struct core_args *arg
         return failed;
     for (size_t i = 0; i < box->catalog->count; i++)
         box->catalog->plugin[i].wanted = box->catalog->plugin[i].wanted || box->catalog->plugin[i].always;
+    if (kern_get_int(&box->options, "no-view") != 0) /* not even opened: that is a part of what it costs */
+        core_catalog_find(box->catalog, "view")->wanted = false;
     failed = apply_tokens(box, args, err);
     if (failed == 0)
         failed = apply_security_profile(box, err);

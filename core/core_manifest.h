@@ -151,10 +151,6 @@ static const struct kern_option core_option_table[] = {
      .flags = LATER,
      .arg = "SIZE",
      .help = "rotate the log of a detached box"},
-    {.name = "no-view",
-     .type = KERN_BOOL,
-     .flags = LATER,
-     .help = "show the host's CPU and memory figures in the box"},
     {.name = NULL},
 };
 

@@ -249,7 +249,7 @@ int rootfs_mount_sys(kern_box *box, int root, struct kern_error *err)
     const char *path = NULL, *controller = NULL;
     auto_fd sys = -1;
     int failed = mount_place(root, "sys", "tmpfs", TMPFS_MAGIC, MS_NOSUID | MS_NODEV | MS_NOEXEC,
-                             "mode=755,size=16k", &sys, err);
+                             "mode=755,size=4m", &sys, err);
     if (failed == 0 && kern_group_view(box, 0, &path, &controller) != 0)
         failed = show_groups(box, sys, err);
     if (failed != 0)

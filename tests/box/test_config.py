@@ -266,7 +266,7 @@ class Later(BoxCase):
         for word in ("--detach", "-d", "--label=a=b", "-l=a=b", "--secret=x", "--stop-signal=TERM", "--stop-timeout=3",
                      "--restart", "--restart-max=3", "--health-cmd=x", "--health-interval=3", "--health-retries=3",
                      "--health-start-period=1", "--health-timeout=1", "--health-action=none", "--audit=f", "--log-max=1m",
-                     "--image=x", "--pull=never", "--no-view", "--scratch=ram"):
+                     "--image=x", "--pull=never", "--scratch=ram"):
             with self.subTest(word):
                 self.refused(word, parts=["not available in this build"])
 

@@ -319,7 +319,7 @@ static void test_later(void **state)
     refuse(kit, "box -d", "-d, --detach is not available in this build", "");
     refuse(kit, "box -itd", "-d, --detach is not available in this build", "");
     refuse(kit, "box -p 80:80", "-p, --publish is not available in this build", "");
-    refuse(kit, "box --no-view=false", "--no-view is not available in this build", "");
+    refuse(kit, "box --audit=false", "--audit is not available in this build", "");
 }
 
 static void test_third_party(void **state)

@@ -99,6 +99,9 @@ struct kern_limit {
     char by[16];      /* cgroup2 cgroup1 affinity none */
 };
 void kern_limit_set(kern_box *box, const struct kern_limit *limit);
+/* What was set under that name: 1 it is enforced, 0 it is not, KERN_LIMIT_UNKNOWN also where nothing was set. After the
+ * stage LIMIT has prepared. */
+int32_t kern_limit_binds(const kern_box *box, const char *name);
 
 /* -1 wherever the kernel keeps no such figure: the report says null then. */
 struct kern_usage {
@@ -118,6 +121,9 @@ struct kern_group_hooks {
     int (*kill)(kern_box *box, void *state);
 };
 
+/* While the box lives, in kern: a pidfd of its outer init, whose user and mount namespaces are the box's; -1 before and after.
+ * Not yours to close. */
+int32_t kern_outer_pidfd(const kern_box *box);
 /* Unique among living boxes and after them; [A-Za-z0-9._-] of at most 128 characters. */
 const char *kern_box_id(const kern_box *box);
 /* Called before a group is made: appends its absolute path to the box's state file, so that a later run can hand it
