@@ -1,0 +1,147 @@
+"use strict";
+// The Python program that boxes run, and the frames that it speaks (see driver/boot.py).
+
+const fs = require("node:fs");
+const os = require("node:os");
+const path = require("node:path");
+const { randomBytes } = require("node:crypto");
+const { SandboxError } = require("./errors.js");
+const { Result } = require("./result.js");
+
+const HEADER = 9;
+const MARK = 16;
+const cache = {};
+
+function source(name) {
+  return (cache[name] ??= fs.readFileSync(path.join(__dirname, "driver", name)));
+}
+
+// boot.py without its comments: it is compiled at every start.
+function command() {
+  cache.boot ??= (() => {
+    const text = source("boot.py").toString("utf8").split("\n").filter((line) => !line.trimStart().startsWith("#")).join("\n");
+    return `exec(${JSON.stringify(text)}, {'__name__': 'kern_boot'})`; // a JSON string of ASCII is a Python string
+  })();
+  return ["python3", "-c", cache.boot];
+}
+
+function frame(kind, body) {
+  const head = Buffer.alloc(HEADER);
+  head.write(kind, 0, "latin1");
+  head.writeBigUInt64BE(BigInt(body.length), 1);
+  return [head, body];
+}
+
+function cell(kind, code, mark, withHelper) {
+  const data = frame(kind, Buffer.concat([mark, Buffer.from(code, "utf8")]));
+  return Buffer.concat(withHelper ? [...frame("H", source("helper.py")), ...data] : data);
+}
+
+// A nameless file that is a box's descriptor 0: holds the cell, takes the results. In memory where it can be, so that what
+// a box writes there is charged to its own memory cap.
+class CallFile {
+  constructor(data, room) {
+    this.start = data.length;
+    this.room = room;
+    const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;
+    let problem = null;
+    this.fd = -1;
+    for (const folder of ["/dev/shm", os.tmpdir()]) {
+      const name = path.join(folder, `kern-call-${process.pid}-${randomBytes(8).toString("hex")}`);
+      try {
+        this.fd = fs.openSync(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+        fs.unlinkSync(name);
+        break;
+      } catch (found) {
+        problem = found;
+      }
+    }
+    if (this.fd < 0) throw new SandboxError(`cannot hand the code to the box: ${problem.code}`);
+    for (let done = 0; done < data.length;) done += fs.writeSync(this.fd, data, done, data.length - done, done);
+  }
+
+  results() {
+    const parser = new Parser(this.room);
+    const size = fs.fstatSync(this.fd).size - this.start;
+    const part = Buffer.alloc(Math.min(Math.max(size, 0), 1 << 16));
+    for (let at = 0; at < size && !parser.broken && at <= this.room + HEADER;) {
+      const count = fs.readSync(this.fd, part, 0, part.length, this.start + at);
+      if (count === 0) break;
+      parser.feed(Buffer.from(part.subarray(0, count)));
+      at += count;
+    }
+    return [parser.results, parser.dropped || size > this.room];
+  }
+
+  close() {
+    fs.closeSync(this.fd);
+  }
+}
+
+// Frames from a box. Whatever does not fit the protocol ends it; nothing here can make a fault.
+class Parser {
+  constructor(room) {
+    this.room = room;
+    this.parts = [];
+    this.size = 0;
+    this.results = [];
+    this.dropped = false;
+    this.broken = false;
+    this.end = null; // {code, cpuMs}
+    this.skip = 0;
+  }
+
+  feed(data) {
+    if (this.skip) {
+      const used = Math.min(this.skip, data.length);
+      this.skip -= used;
+      data = data.subarray(used);
+    }
+    this.parts.push(data);
+    this.size += data.length;
+    while (!this.broken && this.end === null && this.size >= HEADER) {
+      if (this.parts[0].length < HEADER) this._join();
+      const kind = String.fromCharCode(this.parts[0][0]);
+      const size = Number(this.parts[0].readBigUInt64BE(1));
+      if (!((kind === "E" && size === 12) || (kind === "R" && size <= 2 ** 40))) {
+        this.broken = true;
+        return;
+      }
+      if (kind === "R" && size > this.room) {
+        this.dropped = true;
+        this._join();
+        const have = this.size - HEADER;
+        this.skip = Math.max(0, size - have);
+        this._shift(Math.min(HEADER + size, this.size));
+        continue;
+      }
+      if (this.size < HEADER + size) return;
+      this._join();
+      const body = this.parts[0].subarray(HEADER, HEADER + size);
+      if (kind === "E") this.end = { code: body.readUInt32BE(0) & 255, cpuMs: Number(body.readBigUInt64BE(4)) };
+      else this._result(body);
+      if (kind === "R") this.room -= size;
+      this._shift(HEADER + size);
+    }
+  }
+
+  _join() {
+    if (this.parts.length > 1) this.parts = [Buffer.concat(this.parts)];
+  }
+
+  _shift(count) {
+    this.parts = [this.parts[0].subarray(count)];
+    this.size -= count;
+  }
+
+  _result(body) {
+    try {
+      const value = JSON.parse(body.toString("utf8"));
+      if (value !== null && typeof value === "object" && !Array.isArray(value)) this.results.push(new Result({ "text/plain": "", ...value }));
+    } catch {
+      // the code's own results are lost, nothing else
+    }
+  }
+}
+
+module.exports = { CallFile, MARK, Parser, cell, command };

@@ -1,0 +1,21 @@
+"use strict";
+// What depends on the image: bringing it here before the first call, the environment of its boxes, what to say when it
+// cannot be had.
+
+const OFFLINE = 'without a registry: image="host" uses this machine\'s own programs, `kern load -i FILE` brings an image by file';
+const DEFAULTS = { PYTHONPATH: "/workspace/.deps", MPLBACKEND: "Agg", MPLCONFIGDIR: "/tmp/.matplotlib" };
+
+async function prepare() {}
+
+// Words that set what every box has, unless `env` sets it. None of it is secret.
+function environment(sandbox) {
+  const words = [];
+  for (const [name, value] of Object.entries(DEFAULTS)) if (!(name in sandbox.options.env)) words.push("-e", `${name}=${value}`);
+  return words;
+}
+
+function explain(image, message) {
+  return image === "host" || !/image|registr/.test(message) ? message : `${message}; ${OFFLINE}`;
+}
+
+module.exports = { environment, explain, prepare };

@@ -1,0 +1,184 @@
+"use strict";
+// One running kern: started with pipes of its own, drained while it runs, ended by this side's deadline. When it is over,
+// no timer, descriptor or listener is left.
+
+const { spawn } = require("node:child_process");
+const { SandboxError } = require("./errors.js");
+
+const REPORT_LIMIT = 4 << 20;
+const GRACE = 2000; // milliseconds that kern has to end a box and write its report, after it was told to
+
+// What a stream said: all of it up to the cap, else the head and the tail.
+class Capture {
+  constructor(cap, feed) {
+    this.headRoom = cap - Math.floor(cap / 2);
+    this.tailRoom = Math.floor(cap / 2);
+    this.feed = feed || null;
+    this.head = [];
+    this.tail = [];
+    this.tailSize = 0;
+    this.dropped = 0;
+  }
+
+  add(data) {
+    if (this.feed !== null) {
+      try {
+        this.feed(data);
+      } catch {
+        // what a callback throws is its own business
+      }
+    }
+    if (this.headRoom > 0) {
+      const part = data.subarray(0, this.headRoom);
+      this.head.push(part);
+      this.headRoom -= part.length;
+      data = data.subarray(part.length);
+      if (data.length === 0) return;
+    }
+    this.tail.push(data);
+    this.tailSize += data.length;
+    while (this.tailSize > this.tailRoom) {
+      const extra = this.tailSize - this.tailRoom;
+      const first = this.tail[0];
+      if (first.length <= extra) {
+        this.tail.shift();
+        this.tailSize -= first.length;
+        this.dropped += first.length;
+      } else {
+        this.tail[0] = first.subarray(extra);
+        this.tailSize -= extra;
+        this.dropped += extra;
+      }
+    }
+  }
+
+  get truncated() {
+    return this.dropped > 0;
+  }
+
+  text() {
+    const gap = this.dropped ? [Buffer.from(`\n[... ${this.dropped} bytes left out ...]\n`)] : [];
+    return Buffer.concat([...this.head, ...gap, ...this.tail]).toString("utf8");
+  }
+}
+
+class Running {
+  // onExecuted: called once kern has read all that it was given by name
+  constructor(kern, words, command, stdin, env, onExecuted) {
+    this.born = process.hrtime.bigint();
+    this.out = this.err = null;
+    this.early = [[], []];
+    this.reportData = [];
+    this.reportSize = 0;
+    this.aliveSaid = "";
+    this.executed = null;
+    this.toldToEnd = false;
+    this.exited = false;
+    this.onExecuted = onExecuted || null;
+    const environment = { ...process.env, ...env, KERN_ALIVE_FD: "4" };
+    delete environment.KERN_STARTED_FD;
+    this.done = new Promise((resolve, reject) => {
+      this.process = spawn(kern, [...words, "--report", "fd:3", "--", ...command], {
+        stdio: [stdin === null ? "ignore" : stdin, "pipe", "pipe", "pipe", "pipe"], env: environment, detached: true,
+      });
+      this.process.once("error", (problem) => {
+        this._executed(false);
+        reject(new SandboxError(`cannot start '${kern}': ${problem.code || problem.message}`));
+      });
+      this.process.once("exit", (code, signal) => this._exit(code, signal, resolve));
+    });
+    this.done.catch(() => {}); // whoever waits hears of it
+    const [, out, err, report, alive] = this.process.stdio;
+    if (!out) return;
+    for (const stream of [out, err, report, alive]) stream.on("error", () => {});
+    out.on("data", (data) => (this.out === null ? this.early[0].push(data) : this.out.add(data)));
+    err.on("data", (data) => (this.err === null ? this.early[1].push(data) : this.err.add(data)));
+    report.on("data", (data) => {
+      if (this.reportSize < REPORT_LIMIT) this.reportData.push(data);
+      this.reportSize += data.length;
+    });
+    alive.on("data", (data) => (this.aliveSaid += data.toString("latin1").slice(0, 64)));
+    alive.once("end", () => this._executed(this.aliveSaid === "A"));
+  }
+
+  _executed(value) {
+    if (this.executed === null) this.executed = value;
+    if (this.onExecuted !== null) this.onExecuted();
+    this.onExecuted = null;
+  }
+
+  // kern is gone, and with it every process of the box: what its pipes still hold is all there is.
+  _exit(code, signal, resolve) {
+    this.exited = true;
+    const result = code === null ? 128 + (require("node:os").constants.signals[signal] || 0) : code;
+    const streams = this.process.stdio.slice(1);
+    let open = streams.filter((stream) => !stream.destroyed && !stream.readableEnded).length;
+    let timer = null;
+    const finish = () => {
+      clearTimeout(timer);
+      for (const stream of streams) stream.destroy();
+      this._executed(false);
+      resolve(result);
+    };
+    if (open === 0) return finish();
+    timer = setTimeout(finish, 200); // only somebody outside of the box could still hold a pipe
+    for (const stream of streams) {
+      if (stream.destroyed || stream.readableEnded) continue;
+      stream.once("close", () => --open === 0 && finish());
+      stream.once("end", () => stream.destroy());
+    }
+  }
+
+  attach(out, err) {
+    this.out = out;
+    this.err = err;
+    for (const data of this.early[0].splice(0)) out.add(data);
+    for (const data of this.early[1].splice(0)) err.add(data);
+  }
+
+  // Tells kern to end the box at once. Two signals: the first is the box's, the second means it.
+  end() {
+    if (this.toldToEnd || this.exited) return;
+    this.toldToEnd = true;
+    this.process.kill("SIGTERM");
+    this.process.kill("SIGQUIT");
+    this.hard = setTimeout(() => this.process.kill("SIGKILL"), GRACE);
+    const clear = () => clearTimeout(this.hard);
+    this.done.then(clear, clear);
+  }
+
+  // Waits for the end, or for `answered` (a promise), whichever is first. check: called now and then, returns the
+  // milliseconds until it wants to be called again, null to end the box.
+  async drain(timeoutMs, check, answered) {
+    this.deadlineHit = false;
+    const deadline = timeoutMs === null ? null : setTimeout(() => {
+      if (this.exited || this.toldToEnd) return;
+      this.deadlineHit = true;
+      this.end();
+    }, Math.min(timeoutMs, 2 ** 31 - 1));
+    let measure = null;
+    const again = () => {
+      const next = check();
+      if (next === null) this.end();
+      else measure = setTimeout(again, next);
+    };
+    if (check) again();
+    try {
+      return await (answered ? Promise.race([this.done, answered]) : this.done);
+    } finally {
+      clearTimeout(deadline);
+      clearTimeout(measure);
+    }
+  }
+
+  report() {
+    return Buffer.concat(this.reportData);
+  }
+
+  async close() {
+    this.end();
+    await this.done.catch(() => {});
+  }
+}
+
+module.exports = { Capture, Running };

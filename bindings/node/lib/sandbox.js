@@ -1,0 +1,374 @@
+"use strict";
+// The sandbox: a workspace on the host, and a box for each call. Isolation is kern's; this file asks for it, feeds it and
+// reads its report.
+
+const fs = require("node:fs");
+const os = require("node:os");
+const path = require("node:path");
+const { randomBytes } = require("node:crypto");
+const driver = require("./driver.js");
+const image = require("./image.js");
+const { findKern } = require("./binary.js");
+const { SandboxError } = require("./errors.js");
+const { bindWords } = require("./mounts.js");
+const { DEFAULT_IMAGE, boxWords, checkTimeout, makeOptions } = require("./options.js");
+const { Capture, Running } = require("./process.js");
+const { ExecutionResult, classify, parseReport } = require("./result.js");
+const { Kernel, Pool } = require("./warm.js");
+const { Workspace } = require("./workspace.js");
+
+const LANGUAGES = { python: ["python3", ".py"], bash: ["bash", ".sh"], sh: ["sh", ".sh"], node: ["node", ".js"] };
+const ARGUMENT_LIMIT = 128 << 10; // the kernel's limit for one argument
+const BACKSTOP = 5; // seconds that kern's own deadline lies behind this side's
+const CALL_OPTIONS = ["language", "timeoutS", "onStdout", "onStderr"];
+let number = 0;
+
+// The workspace around one call: what changed, and whether it grew too large.
+class Track {
+  constructor(workspace, options) {
+    this.workspace = workspace;
+    this.limit = options.workspaceMaxBytes;
+    this.before = options.trackFiles ? workspace.seen() : null;
+    this.full = false;
+    this.check = this.limit === null ? null : () => this._measure();
+  }
+
+  _measure() {
+    const begin = process.hrtime.bigint();
+    if (this.workspace.size() > this.limit) {
+      this.full = true;
+      return null;
+    }
+    return Math.max(50, (10 * Number(process.hrtime.bigint() - begin)) / 1e6);
+  }
+
+  finish(result) {
+    if (this.limit !== null && !this.full) this._measure();
+    if (this.full) result.fault = { type: "workspace_full", message: "the workspace grew beyond workspaceMaxBytes" };
+    if (this.before !== null) result.files = this.workspace.changes(this.before);
+  }
+}
+
+class Sandbox {
+  #workspace = null;
+  #pool = null;
+  #resident = null;
+  #first = new Map();
+  #words = [];
+  #kern = "";
+  #opening = null;
+
+  constructor(options = {}) {
+    this.options = makeOptions(options);
+    this._kernels = new Set();
+  }
+
+  // ---- Life
+
+  // Finds kern, makes the workspace, runs `setup`, has the image brought here. A second call does nothing.
+  async open() {
+    this.#opening ??= this.#open();
+    await this.#opening;
+    return this;
+  }
+
+  async #open() {
+    try {
+      this.#kern = findKern();
+      this.#workspace = new Workspace(this.options.workspace);
+      if (!this.#workspace.mine) this.#first = this.#workspace.seen();
+      await image.prepare(this);
+      if (this.options.setup !== null) await this.#runSetup(this.options.setup);
+      this.#words = this.#boxWords(false);
+      if (this.options.persist) this.#resident = await require("./persist.js").Resident.open(this);
+      if (this.options.prewarm) this.#pool = new Pool(this, this.options.prewarm);
+    } catch (problem) {
+      await this.close();
+      throw problem;
+    }
+  }
+
+  // Ends what is left, and removes the workspace if it was made here. A resident box lives on.
+  async close() {
+    for (const kernel of [...this._kernels]) await kernel.close();
+    const pool = this.#pool;
+    this.#pool = null;
+    if (pool !== null) await pool.close();
+    const workspace = this.#workspace;
+    this.#workspace = null;
+    this.#opening = null;
+    if (workspace !== null) workspace.close();
+  }
+
+  // close(), and the resident box of a persist sandbox is stopped.
+  async destroy() {
+    if (this.options.persist) await require("./persist.js").stop(this.#kern || findKern(), this.options.name);
+    await this.close();
+  }
+
+  async [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
+    await this.close();
+  }
+
+  #need() {
+    if (this.#workspace === null) throw new SandboxError("the sandbox is not open: use withSandbox() or await open()");
+    return this.#workspace;
+  }
+
+  get workspace() {
+    return this.#need().path;
+  }
+
+  get kern() {
+    return this.#kern;
+  }
+
+  // ---- Calls
+
+  // Runs a program text. The value of a last expression, what display() was given and open figures are `results`.
+  async runCode(code, call = {}) {
+    const workspace = this.#need();
+    const { feeds, timeoutS, language } = this._callOptions(code, call);
+    const [binary, suffix] = LANGUAGES[language];
+    if (language === "node" && this.options.image === DEFAULT_IMAGE) {
+      return new ExecutionResult({
+        exitCode: 127,
+        fault: { type: "exec_failed", message: `image '${DEFAULT_IMAGE}' has no 'node': name one that has it, such as image="node:20-slim"` },
+      });
+    }
+    if (language === "python") return this.#runPython(code, timeoutS, feeds);
+    let words = [binary, language === "node" ? "-e" : "-c", code];
+    let name = null;
+    if (Buffer.byteLength(code) >= ARGUMENT_LIMIT) {
+      name = workspace.addCode(code, suffix);
+      words = [binary, `/workspace/${name}`];
+    }
+    try {
+      return await this.#run(words, timeoutS, feeds, null);
+    } finally {
+      if (name !== null) workspace.remove(name);
+    }
+  }
+
+  // Runs a program with its arguments; no shell is involved.
+  async run(command, call = {}) {
+    this.#need();
+    if (!Array.isArray(command) || command.length === 0) {
+      throw new SandboxError(`run: ${JSON.stringify(command)} is not a list of words; for a shell: run(["sh", "-c", ...])`);
+    }
+    for (const word of command) {
+      if (typeof word !== "string" || word.includes("\0")) throw new SandboxError(`run: ${JSON.stringify(word)} is not a word: strings without NUL are`);
+    }
+    const { feeds, timeoutS } = this._callOptions("", call);
+    return this.#run([...command], timeoutS, feeds, null);
+  }
+
+  // One warm Python interpreter in one box.
+  async kernel() {
+    this.#need();
+    return Kernel._open(this);
+  }
+
+  _callOptions(code, call) {
+    if (typeof code !== "string") throw new SandboxError(`code: a string is needed, not ${typeof code}`);
+    if (code.includes("\0")) throw new SandboxError("code: it has a NUL character");
+    if (typeof call !== "object" || call === null) throw new SandboxError("the options of a call are an object");
+    for (const name of Object.keys(call)) {
+      if (!CALL_OPTIONS.includes(name)) throw new SandboxError(`${name}: a call has no such option, only ${CALL_OPTIONS.join(", ")}`);
+    }
+    const { language = "python", timeoutS, onStdout, onStderr } = call;
+    if (!Object.hasOwn(LANGUAGES, language)) throw new SandboxError(`language: '${language}' is none of ${Object.keys(LANGUAGES).join(", ")}`);
+    for (const [name, value] of Object.entries({ onStdout, onStderr })) {
+      if (value !== undefined && value !== null && typeof value !== "function") throw new SandboxError(`${name}: a function is needed, not ${typeof value}`);
+    }
+    return {
+      language,
+      timeoutS: timeoutS === undefined ? this.options.timeoutS : checkTimeout(timeoutS),
+      feeds: [onStdout ?? this.options.onStdout, onStderr ?? this.options.onStderr],
+    };
+  }
+
+  async #runPython(code, timeoutS, feeds) {
+    const pool = this.#pool;
+    const warm = pool === null ? null : pool.take();
+    if (warm !== null) {
+      try {
+        const result = await warm.call(this, "O", code, timeoutS, feeds);
+        this.#tellBlocked(result);
+        return result;
+      } finally {
+        pool._end(warm);
+      }
+    }
+    const call = new driver.CallFile(driver.cell("O", code, Buffer.alloc(driver.MARK), true), this.options.maxOutputBytes);
+    try {
+      return await this.#run(driver.command(), timeoutS, feeds, call);
+    } finally {
+      call.close();
+    }
+  }
+
+  async #run(command, timeoutS, feeds, call) {
+    const cap = this.options.maxOutputBytes;
+    const [out, err] = feeds.map((feed) => new Capture(cap, feed));
+    const track = this._track();
+    const begin = process.hrtime.bigint();
+    const running = this._start(command, call === null ? null : call.fd, timeoutS + BACKSTOP);
+    running.attach(out, err);
+    const code = await running.drain(timeoutS * 1000, track.check, null);
+    const [results, dropped] = call === null ? [[], false] : call.results();
+    const result = this._result(out, err, begin, results, dropped);
+    track.finish(result);
+    this._judge(result, running, code, timeoutS, command[0], track);
+    this.#tellBlocked(result);
+    return result;
+  }
+
+  _start(command, stdin, life) {
+    this.#need();
+    if (this.#resident !== null) return this.#resident.start(command, stdin, life);
+    return this._spawn(["box", `kern-${process.pid}-${++number}`, ...this.#words, "--timeout", String(life)], command, stdin);
+  }
+
+  // Starts kern with the sandbox's environment in a private file, which is gone again when kern has read it.
+  _spawn(words, command, stdin) {
+    const environment = this.options.enforceLimits ? {} : { KERN_NO_SCOPE: "1" };
+    const entries = Object.entries(this.options.env);
+    if (entries.length === 0) return new Running(this.#kern, words, command, stdin, environment, null);
+    const file = path.join(os.tmpdir(), `kern-env-${process.pid}-${randomBytes(8).toString("hex")}`);
+    const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;
+    const remove = () => fs.rmSync(file, { force: true });
+    const fd = fs.openSync(file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+    try {
+      fs.writeFileSync(fd, entries.map(([name, value]) => `${name}=${value}\n`).join(""));
+      return new Running(this.#kern, [...words, "--env-file", file], command, stdin, environment, remove);
+    } catch (problem) {
+      remove();
+      throw problem;
+    } finally {
+      fs.closeSync(fd);
+    }
+  }
+
+  #boxWords(forSetup) {
+    const workspace = this.#need();
+    const words = [...boxWords(this.options, forSetup), ...bindWords(workspace.path, "/workspace", false), "--workdir", "/workspace"];
+    if (this.options.depsReadonly && !forSetup && workspace.hasDeps()) {
+      words.push(...bindWords(`${workspace.path}/.deps`, "/workspace/.deps", true));
+    }
+    return [...words, ...image.environment(this)];
+  }
+
+  async #runSetup(setup) {
+    this.#need().makeDeps();
+    const pip = "pip install ";
+    let text = setup.trim();
+    if (text.startsWith(pip)) text = `pip install --target /workspace/.deps --no-cache-dir --disable-pip-version-check ${text.slice(pip.length)}`;
+    const limit = Math.max(this.options.timeoutS, 120);
+    const [out, err] = [new Capture(this.options.maxOutputBytes), new Capture(this.options.maxOutputBytes)];
+    const begin = process.hrtime.bigint();
+    const words = ["box", `kern-${process.pid}-${++number}`, ...this.#boxWords(true), "--timeout", String(limit + BACKSTOP)];
+    const running = this._spawn(words, ["sh", "-c", text], null);
+    running.attach(out, err);
+    const code = await running.drain(limit * 1000, null, null);
+    const result = this._result(out, err, begin, [], false);
+    this._judge(result, running, code, limit, "sh", null);
+    if (!result.success) {
+      const why = result.fault !== null ? result.fault.message : result.codeStderr.trim() || result.stdout.trim();
+      throw new SandboxError(`setup failed (exit ${result.exitCode}): ${why.slice(-2000)}`);
+    }
+  }
+
+  // ---- Outcomes
+
+  _track() {
+    return new Track(this.#need(), this.options);
+  }
+
+  _result(out, err, begin, results, dropped) {
+    return new ExecutionResult({
+      stdout: out.text(), stderr: err.text(), durationMs: Number(process.hrtime.bigint() - begin) / 1e6, results,
+      truncated: out.truncated || err.truncated || dropped,
+    });
+  }
+
+  // Fills in how a box ended. Throws when kern could not build it: then no code ran.
+  _judge(result, running, code, timeoutS, command, track) {
+    const report = parseReport(running.report());
+    const end = { code, deadline: running.deadlineHit, full: track !== null && track.full, executed: running.executed };
+    result.exitCode = running.deadlineHit ? 137 : code;
+    result.fault = classify(end, report, timeoutS, this.options.image, command);
+    result.report = report;
+    const told = report || {};
+    const used = told.usage || {};
+    result.usage = { wallMs: used.wall_ms ?? null, cpuMs: used.cpu_ms ?? null, peakMemoryBytes: used.peak_memory_bytes ?? null };
+    result.denied = told.denied || {};
+    if (result.fault === null || result.fault.type !== "startup_failed" || running.deadlineHit) return;
+    const said = result.stderr.split("\n").filter((line) => /^(kern|hint): /.test(line));
+    if (report === null && said.some((line) => line.includes("--report"))) {
+      throw new SandboxError(`'${this.#kern}' is too old for this package: it has no --report; install a newer kern`);
+    }
+    if (code === 125) throw new SandboxError(`kern could not build the box: ${said.join("\n") || result.fault.message}`);
+    result.fault = { type: "startup_failed", message: image.explain(this.options.image, result.fault.message) };
+  }
+
+  #tellBlocked(result) {
+    const callback = this.options.onBlocked;
+    if (callback === null) return;
+    const events = Object.entries(result.denied.syscalls || {}).map(([name, count]) => ({ kind: "syscall", name, count }));
+    for (const kind of ["host", "device"]) for (const name of result.denied[`${kind}s`] || []) events.push({ kind, name, count: 1 });
+    for (const event of events) {
+      try {
+        callback(event);
+      } catch {
+        // what a callback throws is its own business
+      }
+    }
+  }
+
+  // ---- The workspace
+
+  async writeFile(file, data) {
+    this.#need().write(file, data);
+  }
+
+  async readFile(file) {
+    return this.#need().read(file);
+  }
+
+  // All regular files; `change` is against what was there when the sandbox was opened.
+  async listFiles() {
+    return this.#need().list(this.#first);
+  }
+
+  // Writes the workspace as .tar.gz, with what setup installed.
+  snapshot(destination) {
+    this.#need().snapshot(destination);
+  }
+
+  // Unpacks a snapshot over the workspace. Nothing is written unless all of it is acceptable.
+  restore(source) {
+    this.#need().restore(source);
+  }
+}
+
+// withSandbox([options,] fn)
+async function withSandbox(options, fn) {
+  if (typeof options === "function") [options, fn] = [{}, options];
+  if (typeof fn !== "function") throw new SandboxError("withSandbox: a function is needed");
+  const sandbox = new Sandbox(options);
+  await sandbox.open();
+  try {
+    return await fn(sandbox);
+  } finally {
+    await sandbox.close();
+  }
+}
+
+// Runs one program text in a sandbox of its own.
+async function runCode(code, options = {}) {
+  const { language, ...rest } = options;
+  return withSandbox(rest, (sandbox) => sandbox.runCode(code, language === undefined ? {} : { language }));
+}
+
+module.exports = { Sandbox, runCode, withSandbox };

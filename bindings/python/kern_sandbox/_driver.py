@@ -1,0 +1,149 @@
+"""The Python program that boxes run, and the frames that it speaks (see driver/boot.py)."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import functools
+import json
+import os
+import tempfile
+from typing import Any, List, Optional, Tuple
+
+from ._errors import SandboxError
+from ._result import Result
+
+HEADER = 9
+MARK = 16
+CHUNK = 1 << 16
+F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 1, 2, 4
+
+
+@functools.lru_cache(maxsize=None)
+def source(name: str) -> bytes:
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "driver", name), "rb") as file:
+        return file.read()
+
+
+@functools.lru_cache(maxsize=None)
+def boot() -> str:
+    """boot.py without its comments: it is compiled at every start."""
+    text = "\n".join(line for line in source("boot.py").decode().splitlines() if not line.lstrip().startswith("#"))
+    return f"exec({text!r}, {{'__name__': 'kern_boot'}})"
+
+
+def frame(kind: bytes, body: bytes) -> bytes:
+    return kind + len(body).to_bytes(8, "big") + body
+
+
+def cell(kind: bytes, code: str, mark: bytes, with_helper: bool) -> bytes:
+    data = frame(kind, mark + code.encode("utf-8", "surrogatepass"))
+    return frame(b"H", source("helper.py")) + data if with_helper else data
+
+
+def command() -> List[str]:
+    return ["python3", "-c", boot()]
+
+
+class CallFile:
+    """A nameless file in memory that is a box's descriptor 0: holds the cell, takes the results. Of a fixed size, so that
+    a box cannot fill the host's memory through it."""
+
+    def __init__(self, data: bytes, room: int) -> None:
+        self.start = len(data)
+        self.room = room
+        try:
+            self.fd = os.memfd_create("kern-call", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        except OSError:
+            self.fd, path = tempfile.mkstemp(prefix="kern-call-")
+            os.unlink(path)
+        try:
+            os.ftruncate(self.fd, self.start + room)
+            done = 0
+            while done < len(data):
+                done += os.pwrite(self.fd, memoryview(data)[done:], done)
+            fcntl.fcntl(self.fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+        except OSError as problem:
+            if problem.errno != errno.EINVAL:  # no memfd: no seals
+                os.close(self.fd)
+                raise SandboxError(f"cannot hand the code to the box: {problem.strerror}") from None
+
+    def results(self) -> Tuple[List[Result], bool]:
+        """(what the code showed, whether some of it did not fit)."""
+        parser = Parser(self.room)
+        at = self.start
+        while not parser.broken:  # zeros end the frames
+            part = os.pread(self.fd, CHUNK, at)
+            if not part:
+                break
+            parser.feed(part)
+            at += len(part)
+        return parser.results, parser.dropped
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+class Parser:
+    """Frames from a box. Whatever does not fit the protocol ends it; nothing here can make a fault."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.buffer = bytearray()
+        self.results: List[Result] = []
+        self.dropped = False
+        self.broken = False
+        self.end: Optional[Tuple[int, int]] = None  # exit code, CPU milliseconds
+        self.skip = 0
+
+    def feed(self, data: bytes) -> None:
+        if self.skip:
+            used = min(self.skip, len(data))
+            self.skip -= used
+            data = data[used:]
+        self.buffer += data
+        while not self.broken and self.end is None and len(self.buffer) >= HEADER:
+            kind, size = bytes(self.buffer[:1]), int.from_bytes(self.buffer[1:HEADER], "big")
+            if kind == b"E" and size == 12:
+                if len(self.buffer) < HEADER + size:
+                    return
+                body = bytes(self.buffer[HEADER:HEADER + size])
+                self.end = int.from_bytes(body[:4], "big") & 255, int.from_bytes(body[4:], "big")
+                del self.buffer[:HEADER + size]
+                return
+            if kind != b"R" or size > 1 << 40:
+                self.broken = True
+                return
+            if size > self.room:
+                self.dropped = True
+                have = len(self.buffer) - HEADER
+                self.skip = max(0, size - have)
+                del self.buffer[:HEADER + size]
+                continue
+            if len(self.buffer) < HEADER + size:
+                return
+            self._result(bytes(self.buffer[HEADER:HEADER + size]))
+            self.room -= size
+            del self.buffer[:HEADER + size]
+
+    def _result(self, body: bytes) -> None:
+        try:
+            value: Any = json.loads(body)
+        except (ValueError, RecursionError):
+            return
+        if isinstance(value, dict):
+            value.setdefault("text/plain", "")
+            self.results.append(Result(value))
+
+
+def send(fd: int, data: bytes) -> bool:
+    """Writes all to a blocking socket; False when the box is gone."""
+    view = memoryview(data)
+    while len(view):
+        try:
+            view = view[os.write(fd, view):]
+        except OSError as problem:
+            if problem.errno in (errno.EPIPE, errno.ECONNRESET):
+                return False
+            raise SandboxError(f"cannot reach the box: {problem.strerror}") from None
+    return True

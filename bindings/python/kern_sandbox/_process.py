@@ -1,0 +1,249 @@
+"""One running kern: started with pipes of its own, drained while it runs, ended by this side's deadline. Waits in one
+poll over the pipes and a pidfd; no thread, no timer, and nothing left open afterwards."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from typing import Callable, Dict, List, Optional
+
+from ._errors import SandboxError
+
+CHUNK = 1 << 16
+REPORT_LIMIT = 4 << 20
+GRACE = 2.0  # seconds that kern has to end a box and write its report, after it was told to
+
+
+class Capture:
+    """What a stream said: all of it up to the cap, else the head and the tail."""
+
+    def __init__(self, cap: int, feed: Optional[Callable[[bytes], None]] = None) -> None:
+        self.head_room = cap - cap // 2
+        self.tail_room = cap // 2
+        self.feed = feed
+        self.head: List[bytes] = []
+        self.tail: List[bytes] = []
+        self.tail_size = 0
+        self.dropped = 0
+
+    def add(self, data: bytes) -> None:
+        if self.feed is not None:
+            self.feed(data)
+        if self.head_room > 0:
+            self.head.append(data[: self.head_room])
+            data, self.head_room = data[self.head_room:], self.head_room - len(data)
+            if not data:
+                return
+        self.tail.append(data)
+        self.tail_size += len(data)
+        while self.tail_size > self.tail_room:
+            extra = self.tail_size - self.tail_room
+            first = self.tail[0]
+            if len(first) <= extra:
+                self.tail.pop(0)
+                self.tail_size -= len(first)
+                self.dropped += len(first)
+            else:
+                self.tail[0] = first[extra:]
+                self.tail_size -= extra
+                self.dropped += extra
+
+    @property
+    def truncated(self) -> bool:
+        return self.dropped > 0
+
+    def text(self) -> str:
+        gap = f"\n[... {self.dropped} bytes left out ...]\n".encode() if self.dropped else b""
+        return b"".join([*self.head, gap, *self.tail]).decode("utf-8", "replace")
+
+
+def close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        if descriptor >= 0:
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass
+
+
+def remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+class Running:
+    """A kern that was started. `close` ends whatever is left of it."""
+
+    def __init__(self, kern: str, words: List[str], command: List[str], stdin: Optional[int], env: Dict[str, str],
+                 file: str = "") -> None:
+        self.file = file  # what only kern has to read, removed as soon as it has
+        made: List[int] = []
+        try:
+            for _ in range(4):
+                made += os.pipe()
+            self.out, out, self.err, err, self.report, report, self.alive, alive = made
+            argv = [kern, *words, "--report", f"fd:{report}", "--", *command]
+            environment = {**os.environ, **env, "KERN_ALIVE_FD": str(alive)}
+            environment.pop("KERN_STARTED_FD", None)
+            self.process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL if stdin is None else stdin, stdout=out, stderr=err,
+                pass_fds=(report, alive), env=environment, start_new_session=True)
+        except OSError as problem:
+            close(*made)
+            raise SandboxError(f"cannot start {kern!r}: {problem.strerror}") from None
+        close(out, err, report, alive)
+        for descriptor in (self.out, self.err, self.report, self.alive):
+            os.set_blocking(descriptor, False)
+        try:
+            self.pidfd = os.pidfd_open(self.process.pid)
+        except OSError as problem:
+            self.pidfd = -1
+            self.close()
+            raise SandboxError(f"cannot watch kern: {problem.strerror}") from None
+        self.born = time.monotonic()
+        self.alive_said = b""
+        self.executed: Optional[bool] = None
+        self.report_data = b""
+        self.told_to_end = False
+
+    def _take_alive(self) -> bool:
+        try:
+            data = os.read(self.alive, 64)
+        except BlockingIOError:
+            return True
+        if data:
+            self.alive_said += data
+            return True
+        # End of file after the one byte that says "accepted": the command was executed. Any other byte: it was not.
+        self.executed = self.alive_said == b"A"
+        self._remove_file()
+        return False
+
+    def _remove_file(self) -> None:
+        if self.file:
+            remove(self.file)
+            self.file = ""
+
+    def _take(self, descriptor: int, sink: Callable[[bytes], None]) -> bool:
+        """Reads once; False at the end of the stream."""
+        try:
+            data = os.read(descriptor, CHUNK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if data:
+            sink(data)
+        return bool(data)
+
+    def _add_report(self, data: bytes) -> None:
+        if len(self.report_data) < REPORT_LIMIT:
+            self.report_data += data
+
+    def end(self) -> None:
+        """Tells kern to end the box at once. Two signals: the first is the box's, the second means it."""
+        self.told_to_end = True
+        for number in (signal.SIGTERM, signal.SIGQUIT):
+            self.signal(number)
+
+    def signal(self, number: int) -> None:
+        try:
+            signal.pidfd_send_signal(self.pidfd, number)
+        except OSError:
+            pass
+
+    def drain(self, out: Capture, err: Capture, deadline: Optional[float], check: Optional[Callable[[], Optional[float]]] = None,
+              channel: int = -1, on_channel: Optional[Callable[[], bool]] = None) -> str:
+        """Takes all that comes until kern ended ("ended") or on_channel says that it has what it waits for ("answered").
+        deadline: when to end the box, by the monotonic clock. check: called now and then, returns when to call it again,
+        None to end the box."""
+        poll = select.poll()
+        sinks: Dict[int, Callable[[], bool]] = {
+            self.out: lambda: self._take(self.out, out.add),
+            self.err: lambda: self._take(self.err, err.add),
+            self.report: lambda: self._take(self.report, self._add_report),
+        }
+        if self.executed is None:
+            sinks[self.alive] = self._take_alive
+        if channel >= 0:
+            poll.register(channel, select.POLLIN)
+        for descriptor in sinks:
+            poll.register(descriptor, select.POLLIN)
+        poll.register(self.pidfd, select.POLLIN)
+        self.deadline_hit = self.check_hit = False
+        hard: Optional[float] = None
+        check_at = time.monotonic() if check else None
+        try:
+            while True:
+                now = time.monotonic()
+                if deadline is not None and now >= deadline and not self.told_to_end:
+                    self.deadline_hit = True
+                    self.end()
+                if check and check_at is not None and now >= check_at and not self.told_to_end:
+                    check_at = check()
+                    if check_at is None:
+                        self.check_hit = True
+                        self.end()
+                if self.told_to_end:
+                    hard = now + GRACE if hard is None else hard
+                    if now >= hard:
+                        self.signal(signal.SIGKILL)
+                        hard = now + GRACE
+                    wait = hard - now
+                else:
+                    times = [moment for moment in (deadline, check_at) if moment is not None]
+                    wait = min(times) - now if times else -1.0
+                ready = poll.poll(None if wait < 0 else wait * 1000 + 0.5)
+                ended = False
+                for descriptor, _ in ready:
+                    if descriptor == self.pidfd:
+                        ended = True
+                    elif descriptor == channel:
+                        if on_channel is not None and on_channel():
+                            return "answered"
+                    elif descriptor in sinks and not sinks[descriptor]():
+                        poll.unregister(descriptor)
+                        del sinks[descriptor]
+                if ended:
+                    self._drain_rest(sinks)
+                    return "ended"
+        except BaseException:
+            self.signal(signal.SIGKILL)
+            raise
+
+    def _drain_rest(self, sinks: Dict[int, Callable[[], bool]]) -> None:
+        """kern is gone, and with it every process of the box: what its pipes still hold is all there is."""
+        for descriptor, take in sinks.items():
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            while poll.poll(0) and take():
+                pass
+
+    def wait(self) -> int:
+        """The exit code of a kern that ended; of one that a signal ended, 128 and the signal."""
+        code = self.process.wait()
+        return code if code >= 0 else 128 - code
+
+    def ended(self, timeout: float = 0) -> bool:
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(timeout * 1000))
+
+    def close(self) -> None:
+        """Ends the box, if it still is, and gives everything back."""
+        if self.process.returncode is None:
+            if self.pidfd >= 0 and not self.ended():
+                self.end()
+                if not self.ended(GRACE):
+                    self.signal(signal.SIGKILL)
+            elif self.pidfd < 0:
+                self.process.kill()
+            self.process.wait()
+        self._remove_file()
+        close(self.out, self.err, self.report, self.alive, self.pidfd)
+        self.out = self.err = self.report = self.alive = self.pidfd = -1

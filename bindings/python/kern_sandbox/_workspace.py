@@ -1,0 +1,298 @@
+"""The folder that a sandbox and its boxes share, seen from the host. What a box planted there is hostile: each component
+of a path is opened without following links, only regular files are read or written, and nothing waits for a FIFO."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+from typing import Dict, Iterator, List, Optional, Tuple, Union
+
+from ._errors import SandboxError
+from ._result import FileInfo
+
+DEPS = ".deps"
+CODE_PREFIX = ".kern-code-"
+INFLATED_LIMIT = 1 << 30
+Seen = Dict[str, Tuple[int, int, int]]
+
+
+def _parts(path: object) -> List[str]:
+    if not isinstance(path, (str, os.PathLike)):
+        raise SandboxError(f"a path in the workspace is a string, not {type(path).__name__}")
+    text = os.fspath(path)
+    if not isinstance(text, str) or "\0" in text:
+        raise SandboxError(f"{text!r} is not a usable path")
+    if text.startswith("/workspace/"):
+        text = text[len("/workspace/"):]
+    if text.startswith("/"):
+        raise SandboxError(f"{text!r} leaves the workspace: give a path relative to it")
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise SandboxError(f"{text!r} leaves the workspace: no '..' is followed")
+    return parts
+
+
+def _hidden(name: str, top: bool) -> bool:
+    return top and (name == DEPS or name.startswith(CODE_PREFIX))
+
+
+class Workspace:
+    def __init__(self, path: Optional[str]) -> None:
+        self.mine = path is None
+        self.path = tempfile.mkdtemp(prefix="kern-workspace-") if path is None else path
+        try:
+            self.fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as problem:
+            raise SandboxError(f"workspace: cannot open {self.path!r}: {problem.strerror}") from None
+        self.counter = 0
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+            if self.mine:
+                remove_tree(self.path)
+
+    # ---- Files by name
+
+    def _folder(self, parts: List[str], make: bool) -> int:
+        """The directory that holds the last part, opened component by component."""
+        current = os.dup(self.fd)
+        try:
+            for part in parts:
+                if make:
+                    try:
+                        os.mkdir(part, 0o755, dir_fd=current)
+                    except FileExistsError:
+                        pass
+                below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=current)
+                os.close(current)
+                current = below
+            return current
+        except BaseException:
+            os.close(current)
+            raise
+
+    def _open(self, path: object, flags: int) -> int:
+        parts = _parts(path)
+        if not parts:
+            raise SandboxError(f"{path!r} names the workspace itself, not a file")
+        make = bool(flags & os.O_CREAT)
+        try:
+            folder = self._folder(parts[:-1], make)
+            try:
+                found = os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644, dir_fd=folder)
+            finally:
+                os.close(folder)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"the workspace has no file {path!r}") from None
+        except OSError as problem:
+            raise SandboxError(f"cannot open {path!r} in the workspace: {problem.strerror} (links, FIFOs and devices are "
+                               "not followed)") from None
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            os.close(found)
+            raise SandboxError(f"{path!r} in the workspace is not a regular file")
+        return found
+
+    def write(self, path: object, data: Union[str, bytes, bytearray, memoryview]) -> None:
+        if isinstance(data, str):
+            data = data.encode("utf-8")
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise SandboxError(f"write_file: the data is a string or bytes, not {type(data).__name__}")
+        with open(self._open(path, os.O_WRONLY | os.O_CREAT), "wb") as file:
+            os.ftruncate(file.fileno(), 0)
+            try:
+                file.write(data)
+                file.flush()
+            except OSError as problem:
+                raise SandboxError(f"cannot write {path!r} in the workspace: {problem.strerror}") from None
+
+    def read(self, path: object) -> bytes:
+        with open(self._open(path, os.O_RDONLY), "rb") as file:
+            return file.read()
+
+    def add_code(self, code: str, suffix: str) -> str:
+        """Puts a long script where the box can read it; its name. remove() takes it away."""
+        self.counter += 1
+        name = f"{CODE_PREFIX}{os.getpid()}-{self.counter}-{os.urandom(4).hex()}{suffix}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(name, flags, 0o644, dir_fd=self.fd), "w", encoding="utf-8", errors="surrogatepass") as file:
+            file.write(code)
+        return name
+
+    def remove(self, name: str) -> None:
+        try:
+            os.unlink(name, dir_fd=self.fd)
+        except OSError:
+            pass
+
+    def make_deps(self) -> None:
+        try:
+            os.mkdir(DEPS, 0o755, dir_fd=self.fd)
+        except FileExistsError:
+            pass
+        os.close(self._folder([DEPS], False))  # a link planted there is refused
+
+    def has_deps(self) -> bool:
+        try:
+            return stat.S_ISDIR(os.stat(DEPS, dir_fd=self.fd, follow_symlinks=False).st_mode)
+        except OSError:
+            return False
+
+    # ---- All files
+
+    def _walk(self, folder: int, prefix: str, hide: bool) -> Iterator[Tuple[str, os.stat_result]]:
+        with os.scandir(folder) as entries:
+            listed = list(entries)
+        for entry in listed:
+            if hide and _hidden(entry.name, prefix == ""):
+                continue
+            path = prefix + entry.name
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    below = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+                    try:
+                        yield from self._walk(below, path + "/", hide)
+                    finally:
+                        os.close(below)
+                elif entry.is_file(follow_symlinks=False):
+                    yield path, entry.stat(follow_symlinks=False)
+            except OSError:
+                continue  # gone meanwhile, or closed to us
+
+    def walk(self, hide: bool = True) -> Iterator[Tuple[str, os.stat_result]]:
+        return self._walk(self.fd, "", hide)
+
+    def seen(self) -> Seen:
+        return {path: (info.st_ctime_ns, info.st_size, info.st_ino) for path, info in self.walk()}
+
+    def changes(self, before: Seen) -> List[FileInfo]:
+        found = []
+        for path, now in self.seen().items():
+            then = before.get(path)
+            if then != now:
+                found.append(FileInfo(path, now[1], "created" if then is None else "modified"))
+        return sorted(found, key=lambda info: info.path)
+
+    def list(self, before: Seen) -> List[FileInfo]:
+        return sorted((FileInfo(path, info.st_size, "modified" if path in before else "created") for path, info in self.walk()),
+                      key=lambda info: info.path)
+
+    def size(self) -> int:
+        return sum(info.st_blocks * 512 for _, info in self.walk(False))
+
+    # ---- Snapshots: gzip of ustar (long names by pax), regular files only
+
+    def snapshot(self, destination: "Union[str, os.PathLike[str]]") -> None:
+        with open(destination, "wb") as sink, gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=sink, mtime=0) as packed, \
+                tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            for path, _ in sorted(self.walk(False)):
+                if path.startswith(CODE_PREFIX):
+                    continue
+                try:
+                    file = open(self._open(path, os.O_RDONLY), "rb")
+                except (OSError, SandboxError):
+                    continue
+                with file:
+                    data = file.read()
+                member = tarfile.TarInfo(path)
+                member.size, member.mode, member.mtime = len(data), 0o644, 0
+                archive.addfile(member, io.BytesIO(data))
+
+    def restore(self, source: "Union[str, os.PathLike[str]]") -> None:
+        """Looks at every member before the first byte is written: what is refused changes nothing."""
+        try:
+            with open(source, "rb") as file:
+                raw = gunzip(file.read(), INFLATED_LIMIT)
+            members: List[Tuple[List[str], Optional[bytes]]] = []
+            with tarfile.open(fileobj=io.BytesIO(raw), mode="r:", ignore_zeros=False, errorlevel=2) as archive:
+                for member in archive:
+                    parts = check_member(member)
+                    if member.isdir():
+                        members.append((parts, None))
+                        continue
+                    body = archive.extractfile(member)
+                    data = b"" if body is None else body.read()
+                    if len(data) != member.size:
+                        raise SandboxError(f"snapshot: member {member.name!r} is cut off")
+                    members.append((parts, data))
+                if raw.count(0, archive.offset) != len(raw) - archive.offset:
+                    raise SandboxError("snapshot: what follows the last member is no member: a bad checksum, or garbage")
+        except (tarfile.TarError, OSError, EOFError, ValueError, zlib_error) as problem:
+            raise SandboxError(f"cannot restore {os.fspath(source)!r}: {problem}") from None
+        for parts, content in members:
+            try:
+                if content is None:
+                    os.close(self._folder(parts, True))
+                else:
+                    self._replace(parts, content)
+            except OSError as problem:
+                raise SandboxError(f"cannot restore {'/'.join(parts)!r}: {problem.strerror} (links are not followed)") from None
+
+    def _replace(self, parts: List[str], content: bytes) -> None:
+        folder = self._folder(parts[:-1], True)
+        try:
+            try:
+                os.unlink(parts[-1], dir_fd=folder)
+            except FileNotFoundError:
+                pass
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(parts[-1], flags, 0o644, dir_fd=folder), "wb") as file:
+                file.write(content)
+        finally:
+            os.close(folder)
+
+
+from zlib import error as zlib_error  # noqa: E402  (named where it is caught)
+
+
+def gunzip(data: bytes, limit: int) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        raw = file.read(limit + 1)
+    if len(raw) > limit:
+        raise SandboxError(f"snapshot: more than {limit >> 20} MiB when inflated")
+    return raw
+
+
+def check_member(member: tarfile.TarInfo) -> List[str]:
+    name = member.name
+    if not (member.isreg() or member.isdir()) or member.issparse():
+        raise SandboxError(f"snapshot: member {name!r} is neither a file nor a directory")
+    if name.startswith("/") or "\0" in name:
+        raise SandboxError(f"snapshot: member {name!r} is an absolute path")
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise SandboxError(f"snapshot: member {name!r} has a '..'")
+    if not parts and member.isreg():
+        raise SandboxError("snapshot: a member has no name")
+    if not 0 <= member.size <= INFLATED_LIMIT:
+        raise SandboxError(f"snapshot: member {name!r} claims {member.size} bytes")
+    return parts
+
+
+def remove_tree(path: str) -> None:
+    """Removes a folder that a box wrote into; directories without permissions are opened first."""
+
+    def retry(_function: object, name: str, _info: object) -> None:
+        try:
+            os.chmod(os.path.dirname(name), 0o700)
+            os.chmod(name, 0o700, follow_symlinks=False) if not os.path.islink(name) else None
+        except (OSError, NotImplementedError):
+            pass
+        try:
+            if os.path.isdir(name) and not os.path.islink(name):
+                shutil.rmtree(name, ignore_errors=True)
+            else:
+                os.unlink(name)
+        except OSError:
+            pass
+
+    try:
+        shutil.rmtree(path, onerror=retry)
+    except OSError:
+        pass

@@ -1,0 +1,281 @@
+"""The Python client where it is Python's own: context managers, threads, callbacks, descriptors, what is left behind, and
+a kern that is missing or none."""
+
+import glob
+import json
+import os
+import pickle
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import unittest.mock
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+os.environ.setdefault("KERN_BIN", os.environ.get("KERN", ""))
+import kern_sandbox
+from kern_sandbox import ExecutionResult, Sandbox, SandboxError, SandboxFault, run_code
+from kern_sandbox._result import End, classify
+
+HOST = {"image": "host"}
+
+
+def children():
+    found = []
+    for path in glob.glob("/proc/self/task/*/children"):
+        with open(path, encoding="ascii") as file:
+            found += file.read().split()
+    return found
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+class Client(unittest.TestCase):
+    def setUp(self):
+        run_code("pass", **HOST)
+        self.before = descriptors(), threading.active_count(), sorted(os.listdir(tempfile.gettempdir()))
+
+    def tearDown(self):
+        after = descriptors(), threading.active_count(), sorted(os.listdir(tempfile.gettempdir()))
+        self.assertEqual(children(), [])
+        self.assertEqual(after, self.before)
+
+    def test_use_out_of_order(self):
+        sandbox = Sandbox(**HOST)
+        for call in (lambda: sandbox.run_code("1"), lambda: sandbox.run(["true"]), sandbox.kernel, sandbox.list_files,
+                     lambda: sandbox.read_file("x"), lambda: sandbox.write_file("x", ""), lambda: sandbox.snapshot("/x")):
+            with self.assertRaisesRegex(SandboxError, "not open"):
+                call()
+        sandbox.close()
+        with sandbox as same:
+            self.assertIs(same, sandbox.open())
+            path = sandbox.workspace
+            kernel = sandbox.kernel()
+        self.assertFalse(os.path.exists(path))
+        with self.assertRaisesRegex(SandboxError, "kernel is closed"):
+            kernel.run_code("1")
+        sandbox.close()
+
+    def test_an_exception_in_the_block_cleans_up(self):
+        with self.assertRaises(KeyError):
+            with Sandbox(**HOST, prewarm=1) as sandbox:
+                sandbox.kernel()
+                path = sandbox.workspace
+                raise KeyError
+        self.assertFalse(os.path.exists(path))
+
+    def test_callbacks(self):
+        out, err, moments = [], [], []
+
+        def slow(data):
+            moments.append(time.monotonic())
+            out.append(data)
+            raise ValueError("swallowed")
+
+        code = "import sys, time\nprint('a', flush=True); time.sleep(0.3); print('b', flush=True); print('c', file=sys.stderr)"
+        result = run_code(code, **HOST, on_stdout=slow, on_stderr=err.append)
+        self.assertEqual((b"".join(out), b"".join(err)), (b"a\nb\n", b"c\n"))
+        self.assertEqual((result.stdout, result.stderr), ("a\nb\n", "c\n"))
+        self.assertGreater(moments[1] - moments[0], 0.2)  # live, not at the end
+        with Sandbox(**HOST, on_stdout=out.append) as sandbox:
+            mine = []
+            sandbox.run(["echo", "x"], on_stdout=mine.append)
+            with sandbox.kernel() as kernel:
+                kernel.run_code("print('y')", on_stdout=mine.append)
+        self.assertEqual(b"".join(mine), b"x\ny\n")
+
+    def test_a_slow_callback_does_not_stall_the_box(self):
+        begin = time.monotonic()
+        result = run_code("for i in range(3000): print('x' * 1000, flush=i % 2)", **HOST, on_stdout=lambda data: time.sleep(0.2))
+        self.assertLess(time.monotonic() - begin, 8)
+        self.assertEqual(len(result.stdout), 3000 * 1001)
+        time.sleep(0.5)  # its thread ends with the call of it that still runs
+
+    def test_on_blocked(self):
+        events = []
+        code = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import ctypes; ctypes.CDLL(None).ptrace(0,0,0,0)'])"
+        result = run_code(code, **HOST, on_blocked=events.append)
+        self.assertEqual((result.exit_code, result.fault), (0, None))
+        self.assertEqual(events, [{"kind": "syscall", "name": "ptrace", "count": 1}])
+
+    def test_the_result_as_data(self):
+        result = run_code("import sys\nsys.stderr.write('kern: note: x\\ny\\n')\n5", **HOST)
+        data = json.loads(json.dumps(result.to_dict()))
+        self.assertEqual(data["results"], [{"text/plain": "5"}])
+        self.assertNotIn("code_stderr", data)
+        self.assertNotIn("runtime_notes", data)
+        self.assertIsNot(result.runtime_notes, result.runtime_notes)
+        self.assertIs(result.code_stderr, result.code_stderr)
+        self.assertGreater(result.usage.wall_ms, 0)
+        self.assertEqual(result.denied, {"syscalls": {}, "hosts": [], "devices": []})
+        result.stderr = "other"
+        self.assertEqual(result.code_stderr, "other")
+        pickle.loads(pickle.dumps(result))
+
+    def test_a_hundred_at_once(self):
+        results = {}
+
+        def one(sandbox, number):
+            results[number] = sandbox.run_code(f"print({number})")
+
+        with Sandbox(**HOST, memory_mb=64) as sandbox:
+            threads = [threading.Thread(target=one, args=(sandbox, number)) for number in range(100)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual({number: result.stdout for number, result in results.items()}, {n: f"{n}\n" for n in range(100)})
+
+    def test_many_calls_leave_nothing(self):
+        with Sandbox(**HOST, env={"A": "b"}) as sandbox:
+            for _ in range(50):
+                self.assertEqual(sandbox.run(["true"]).exit_code, 0)
+            base = descriptors()
+            for _ in range(50):
+                sandbox.run(["true"])
+            self.assertEqual(descriptors(), base)
+
+    def test_interrupted_call(self):
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        begin = time.monotonic()
+        with self.assertRaises(KeyboardInterrupt):
+            run_code("while True: pass", **HOST)
+        self.assertLess(time.monotonic() - begin, 5)
+
+    def test_env_is_on_no_command_line(self):
+        with Sandbox(**HOST, env={"A_SECRET": "hunter2"}) as sandbox:
+            seen = []
+            thread = threading.Thread(target=lambda: seen.append(sandbox.run_code("import time; time.sleep(1)")))
+            thread.start()
+            time.sleep(0.5)
+            lines = []
+            for pid in os.listdir("/proc"):
+                try:
+                    with open(f"/proc/{pid}/cmdline", "rb") as file:
+                        lines.append(file.read())
+                except OSError:
+                    pass
+            self.assertTrue(any(b"kern-" in line for line in lines))
+            self.assertFalse(any(b"hunter2" in line for line in lines))
+            self.assertEqual([n for n in os.listdir(tempfile.gettempdir()) if n.startswith("kern-env-")], [])
+            thread.join()
+            self.assertTrue(seen[0].success)
+
+    def test_a_kernel_from_many_threads(self):
+        with Sandbox(**HOST) as sandbox, sandbox.kernel() as kernel:
+            kernel.run_code("n = 0")
+            threads = [threading.Thread(target=kernel.run_code, args=("n += 1",)) for _ in range(20)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(kernel.run_code("n").results[0].text, "20")
+
+    def test_a_box_that_somebody_stops_is_killed(self):
+        with Sandbox(**HOST) as sandbox:
+            found = []
+            thread = threading.Thread(target=lambda: found.append(sandbox.run_code("import time; time.sleep(20)")))
+            thread.start()
+            time.sleep(0.7)
+            os.kill(int(children()[0]), signal.SIGKILL)
+            thread.join()
+        self.assertEqual(found[0].fault.type, "killed")
+
+
+class Classification(unittest.TestCase):
+    """What this side did comes first; then what kern saw; nothing else."""
+
+    def kind(self, end, report):
+        fault = classify(end, report, 5, "img", "cmd")
+        return fault and fault.type
+
+    def test_order(self):
+        oom = {"started": True, "fault": {"type": "oom", "limit_bytes": 1048576}}
+        for end, report, wanted in (
+            (End(143, True, True, True), oom, "timeout"),
+            (End(143, True, True, False), {"started": False, "fault": {"type": "oom"}}, "startup_failed"),
+            (End(143, False, True, True), oom, "workspace_full"),
+            (End(137, False, False, True), oom, "oom"),
+            (End(137, False, False, True), {"started": True, "fault": None}, None),
+            (End(137, False, False, True), None, "killed"),
+            (End(1, False, False, False), None, "startup_failed"),
+            (End(137, True, False, True), None, "timeout"),
+            (End(137, True, False, None), None, "startup_failed"),
+            (End(159, False, False, True), {"started": True, "fault": {"type": "escape_blocked", "message": "m"}}, "escape_blocked"),
+        ):
+            with self.subTest(end=end, report=report):
+                self.assertEqual(self.kind(end, report), wanted)
+
+    def test_words(self):
+        report = {"started": True, "fault": {"type": "killed", "message": "killed"}, "limits": {"memory": {"enforced": False}}}
+        self.assertIn("does not bind", classify(End(137, False, False, True), report, 5, "i", "c").message)
+        result = ExecutionResult(exit_code=0, fault=SandboxFault("oom", ""))
+        self.assertFalse(result.success)
+
+
+class Binary(unittest.TestCase):
+    def make(self, text, mode=0o755):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(subprocess.run, ["rm", "-r", folder])
+        path = os.path.join(folder, "kern")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def refused(self, text, **environment):
+        with unittest.mock.patch.dict(os.environ, environment), self.assertRaisesRegex(SandboxError, text):
+            run_code("1", **HOST)
+
+    def test_none_that_works(self):
+        self.refused("no such file", KERN_BIN="/no/such/kern")
+        self.refused("no kern on PATH", KERN_BIN="", PATH="/nowhere")
+        self.refused("is not executable: chmod", KERN_BIN=self.make("#!/bin/sh\n", 0o644))
+        self.refused("is not kern", KERN_BIN=self.make("#!/bin/sh\necho something else\n"))
+        self.refused("is not kern", KERN_BIN="/bin/false")
+        self.refused("0.1.0 or newer", KERN_BIN=self.make("#!/bin/sh\necho kern 0.0.9\n"))
+        self.refused("too old", KERN_BIN=self.make("#!/bin/sh\n[ $1 = --version ] && echo kern 0.1.0 && exit\n"
+                                                   "echo 'kern: unknown option \"--report\"' >&2; exit 1\n"))
+        self.refused("cannot run", KERN_BIN=self.make("not a program"))
+        with unittest.mock.patch.object(sys, "platform", "darwin"):
+            self.refused("Linux VM")
+
+    def test_path(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(subprocess.run, ["rm", "-r", folder])
+        os.symlink(os.environ["KERN_BIN"], folder + "/kern")
+        with unittest.mock.patch.dict(os.environ, {"PATH": folder + ":/usr/bin:/bin", "KERN_BIN": ""}):
+            self.assertEqual(run_code("print(1)", **HOST).stdout, "1\n")
+
+
+class Places(unittest.TestCase):
+    def test_a_full_and_a_closed_workspace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            if os.geteuid() == 0 and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder]).returncode == 0:
+                self.addCleanup(lambda: None)
+                try:
+                    with Sandbox(**HOST, workspace=folder) as sandbox:
+                        with self.assertRaisesRegex(SandboxError, "No space left"):
+                            sandbox.write_file("x", b"x" * 200000)
+                        self.assertEqual(sandbox.run_code("print(1)").stdout, "1\n")
+                        self.assertEqual(sandbox.run_code("open('y', 'wb').write(b'y' * 200000)").exit_code, 1)
+                finally:
+                    subprocess.run(["umount", folder], check=True)
+
+    def test_a_workspace_stays(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with Sandbox(**HOST, workspace=folder) as sandbox:
+                sandbox.write_file("a/b", b"\xff")
+                self.assertEqual(sandbox.read_file("a/b"), b"\xff")
+            self.assertTrue(os.path.exists(folder + "/a/b"))
+            self.assertEqual(stat.S_IMODE(os.stat(folder + "/a/b").st_mode), 0o644)
+
+
+if __name__ == "__main__":
+    unittest.main()
