@@ -1,6 +1,7 @@
 /* The functions of plugin.h and provide.h that only touch the box structure: what prepare asks for, what enter may look up.
  * prepare, teardown and callbacks run in kern; those marked [enter] run in the box's first process and allocate nothing. */
 #include "box.h"
+#include "execs.h"
 
 #include "cleanup.h"
 #include "guard.h"
@@ -379,6 +380,13 @@ void kern_report_call(kern_box *box, const char *name, const char *program, int3
         return;
     if (row != NULL && row->count == 1)
         kern_note(box, "blocked system call %s of '%s': killed", name, program);
+    struct core_execution *execution = core_exec_of_listener(box, box->watched_fd);
+    if (execution != NULL) { /* not the box's own command: its end is explained to whoever waits for it */
+        (void)snprintf(execution->blocked_call, sizeof(execution->blocked_call), "%s", name); /* as below */
+        (void)snprintf(execution->blocked_program, sizeof(execution->blocked_program), "%s",
+                       program); /* as below */
+        return;
+    }
     box->blocked_init = box->blocked_init || fatal == 2;
     (void)snprintf(box->blocked_call, sizeof(box->blocked_call), "%s", name); /* names of calls are short */
     (void)snprintf(box->blocked_program, sizeof(box->blocked_program), "%s",
@@ -513,4 +521,33 @@ void kern_box_group_hooks(kern_box *box, const struct kern_group_hooks *hooks, v
     box->group_hooks = hooks;
     box->group_state = state;
     box->memory_cap = memory_cap;
+}
+
+/* ---- exec ---- */
+
+int32_t kern_reentered(const kern_box *box)
+{
+    return box->reentered;
+}
+
+void kern_child_account(kern_box *box, uint32_t uid, uint32_t gid, const char *home)
+{
+    size_t length = strlen(home);
+    if (length >= sizeof(box->shared->account.home))
+        length = 0;
+    memcpy(box->shared->account.home, home, length);
+    box->shared->account.home[length] = '\0';
+    box->shared->account.uid = uid;
+    box->shared->account.gid = gid;
+    box->shared->account.known = 1;
+}
+
+int32_t kern_known_account(const kern_box *box, uint32_t *ret_uid, uint32_t *ret_gid, const char **ret_home)
+{
+    if (box->shared->account.known == 0)
+        return 0;
+    *ret_uid = box->shared->account.uid;
+    *ret_gid = box->shared->account.gid;
+    *ret_home = box->shared->account.home;
+    return 1;
 }

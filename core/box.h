@@ -17,7 +17,10 @@
 
 #define CORE_NAME_MAX   64
 #define CORE_MAX_LIMIT  12
-#define CORE_MAX_WATCH  32
+#define CORE_MAX_WATCH  224
+#define CORE_MAX_CLIENT 64 /* of these, connections to the control socket that have said nothing yet */
+#define CORE_MAX_EXEC   32
+#define CORE_MAX_WAITER 64
 #define CORE_MAX_MOUNT  128
 #define CORE_OWN_PLACES 4
 
@@ -59,6 +62,12 @@ struct core_shared {
         tree[CORE_MAX_MOUNT]; /* and of the source of each mount: made after the clone, so they stand here */
     int32_t outer_pidfd;      /* the outer init, in the same table: the first process joins its namespaces */
     int32_t inner_pidfd;      /* the first process, in the descriptor table kern and the outer init share */
+    int32_t pid;              /* exec: the command's process, as kern sees it */
+    struct {                  /* whom the command runs as: looked up once, for it and all that join it */
+        int32_t known;
+        uint32_t uid, gid;
+        char home[256];
+    } account;
     uint32_t moment_count;
     struct core_moment moment[24]; /* written by the first process only */
     struct kern_error error;       /* the first cause, from whichever process met it */
@@ -94,6 +103,10 @@ struct core_watch {
     struct core_plugin *owner;
 };
 
+/* Namespaces that only the box's first process has. */
+enum { CORE_SPACE_PID, CORE_SPACE_USER, CORE_SPACE_GROUP, CORE_SPACE_TIME, CORE_SPACES };
+#define CORE_TAG_SPACE 0xffff0010u /* kern_send_fd: + CORE_SPACE_* */
+
 struct core_receiver {
     uint32_t tag;
     kern_fd_fn fn;
@@ -114,6 +127,8 @@ struct core_worker {
     pid_t pid;
     int pidfd;
 };
+
+struct core_execution;
 
 struct core_field { /* "plugins": {owner: {key: value}} in the report */
     struct core_plugin *owner;
@@ -238,6 +253,21 @@ struct kern_box {
     int64_t deadline_ms;           /* CLOCK_MONOTONIC, 0 none */
     int64_t look_again_ms;         /* the same: does the command still have a say in its stop signal? */
     int64_t start_ns, exec_ns, end_ns;
+    int log_fd[4];            /* -d: what the log's worker gets */
+    size_t log_worker;        /* its number, from 1 */
+    int std_fd[3], detach_fd; /* -d: the command's streams; who waits for the start */
+    bool detached;            /* -d: nobody waits for it */
+    bool described;           /* its record says what it is */
+    bool paused;              /* its processes are frozen */
+    bool stopping;            /* asked to end: nothing new starts in it */
+    bool reentered;           /* child: this is an exec'd command's process */
+    uint32_t sent;            /* child: descriptors handed to kern */
+    int64_t grace_ms;         /* CLOCK_MONOTONIC: SIGKILL then; 0 none */
+    int space_fd[CORE_SPACES];
+    struct core_execution *execution[CORE_MAX_EXEC];
+    int watched_fd; /* whose event is being handled, or -1 */
+    int waiter[CORE_MAX_WAITER];
+    uint32_t waiter_count, client_count;
     bool timed_out, executed, escalated, settled, swept;
     char worker_lost[32];     /* the plugin whose worker ended before the box did */
     char plugin_lost[32];     /* the plugin that crashed in a callback, or hung there */

@@ -3,6 +3,7 @@
 
 #include "args.h"
 #include "cleanup.h"
+#include "detach.h"
 #include "engine.h"
 #include "help.h"
 #include "log.h"
@@ -10,6 +11,7 @@
 #include "plugin.h"
 #include "registry.h"
 #include "report.h"
+#include "signals.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -26,35 +28,6 @@ static void config_note(void *data, const char *text)
     if (strstr(text, CORE_CONFIG_LATER) != NULL)
         return; /* what `kern validate` says once need not be said at each start */
     kern_note(data, "%s", text);
-}
-
-/* Standard streams exist, whatever the caller closed: otherwise our own descriptors would take their numbers and be the
- * box's. Everything else that was inherited stays behind at exec. */
-static int secure_descriptors(struct kern_error *err)
-{
-    /* The caller's limit on file sizes and a reader that has gone are then errors with a name; the box gets the
-     * defaults. */
-    (void)signal(SIGXFSZ, SIG_IGN);
-    (void)signal(SIGPIPE, SIG_IGN);
-    for (int fd = 0; fd <= 2; fd++) {
-        struct stat st;
-        bool open_already = fstat(fd, &st) == 0;
-        /* A directory here would be a door to the host: /proc/self/fd/0/.. leads on from it. */
-        if (open_already && (S_ISDIR(st.st_mode) || (fcntl(fd, F_GETFL) & O_PATH) != 0))
-            return kern_refuse(
-                err, 0, "cannot give the box standard stream %d: it is a directory or a path of the host",
-                fd);
-        if (open_already)
-            continue;
-        /* The wrong way round on purpose: what was closed must not look as if it worked. */
-        int null = open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
-        if (null != fd)
-            return kern_fail(err, errno, "cannot open \"/dev/null\" for a closed standard stream");
-    }
-    if (syscall(SYS_close_range, 3, ~0U, 4 /* CLOSE_RANGE_CLOEXEC, since 5.11 */) != 0)
-        return kern_fail(err, errno,
-                         "cannot keep inherited descriptors from the box (Linux 5.11 or newer is needed)");
-    return 0;
 }
 
 /* ---- Which plugins, which values ---- */
@@ -144,7 +117,9 @@ static int choose_command(kern_box *box, const struct core_args *args, struct ke
     box->own_terminal = kern_get_int(&box->options, "tty") != 0 || (args->command_count == 0 && terminal);
     box->shell[0] = box->shell_name;
     box->command = args->command_count > 0 ? args->command : box->shell;
-    if (box->own_terminal && !terminal) {
+    if (kern_get_int(&box->options, "detach") != 0)
+        box->own_terminal = kern_get_int(&box->options, "tty") != 0;
+    else if (box->own_terminal && !terminal) {
         kern_refuse(err, 0, "cannot give the box a terminal: kern's own input and output are not one");
         kern_hint(err, "leave out -t, or run kern from a terminal");
         return -ENOTTY;
@@ -169,6 +144,20 @@ static int apply_security_profile(kern_box *box, struct kern_error *err)
     return failed != 0 ? failed
                        : core_value_set(core_values_find(&box->options, "cap-drop"), "ALL", KERN_FROM_FLAG,
                                         "--security-profile", err);
+}
+
+/* What a table of options cannot say. */
+static int check_words(const kern_box *box, struct kern_error *err)
+{
+    const char *signal = kern_get_string(&box->options, "stop-signal");
+    if (core_signal_number(signal) == 0)
+        return kern_refuse(err, 0, "--stop-signal: \"%s\" is not a signal", signal);
+    for (uint32_t i = 0; i < kern_get_count(&box->options, "label"); i++) {
+        const char *label = kern_get_item(&box->options, "label", i);
+        if (label[0] == '=' || strchr(label, '=') == NULL)
+            return kern_refuse(err, 0, "cannot use --label \"%s\": write it as KEY=VALUE", label);
+    }
+    return 0;
 }
 
 /* Before anything can be noted: kern.toml is read before the flags are. */
@@ -222,6 +211,8 @@ static int read_spec(kern_box *box, int argc, char **argv, struct core_args *arg
     if (failed == 0)
         failed = core_args_settle(&box->options, err);
     if (failed == 0)
+        failed = check_words(box, err);
+    if (failed == 0)
         failed = choose_command(box, args, err);
     if (failed == 0 && args->name != NULL) {
         (void)snprintf(box->name, sizeof(box->name), "%s", args->name); /* checked by the parser */
@@ -244,6 +235,9 @@ static int run(kern_box *box)
 {
     struct core_outcome outcome = {0};
     struct kern_error err = {0};
+    int parted = 0;
+    if (kern_get_int(&box->options, "detach") != 0 && core_detach(box, &parted))
+        return parted;
     core_engine_run(box, &outcome, &err);
     if (err.category != KERN_ERROR_NONE)
         print_failure(&outcome, &err);
@@ -295,7 +289,7 @@ int core_cmd_box(int argc, char **argv)
     box.words = program_invocation_name;
     box.words_size = (size_t)(last + strlen(last) + 1 - program_invocation_name);
     int code = EXIT_REFUSED;
-    int failed = secure_descriptors(&err);
+    int failed = core_secure_descriptors(&err);
     if (failed == 0)
         failed = read_spec(&box, argc, argv, &args, &err);
     if (failed != 0) {

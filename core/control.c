@@ -3,6 +3,8 @@
 #include "control.h"
 
 #include "cleanup.h"
+#include "execs.h"
+#include "records.h"
 #include "registry.h"
 #include "supervise.h"
 
@@ -59,36 +61,105 @@ static bool is_same_user(int fd)
            (peer.uid == geteuid() || peer.uid == 0);
 }
 
+/* The number after "WORD ", or `otherwise` where there is none; false for anything else. */
+static bool number_after(const char *request, const char *word, int64_t most, int64_t otherwise,
+                         int64_t *ret_number)
+{
+    size_t length = strlen(word);
+    if (strncmp(request, word, length) != 0)
+        return false;
+    *ret_number = otherwise;
+    if (request[length] == '\0')
+        return otherwise != INT64_MIN;
+    size_t digits = request[length] == ' ' ? strspn(request + length + 1, "0123456789") : 0;
+    if (digits == 0 || digits > 12 || request[length + 1 + digits] != '\0')
+        return false;
+    *ret_number = strtoll(request + length + 1, NULL, 10);
+    return *ret_number <= most;
+}
+
 static const char *answer(kern_box *box, const char *request, char *text, size_t size)
 {
+    int64_t number = 0;
     if (strcmp(request, "status") == 0) {
         (void)snprintf(text, size, "{\"name\": \"%s\", \"pid\": %d, \"executed\": %s}", box->name,
                        (int)getpid(),
                        box->executed ? "true" : "false"); /* sized for it; the name needs no escaping */
         return text;
     }
-    if (strcmp(request, "stop") == 0) {
-        box->escalated = true;
-        core_stop_box(box, SIGTERM);
+    if (number_after(request, "stop", INT64_C(31536000000), -1, &number)) {
+        core_stop_gently(box, number);
         return "ok";
     }
     if (strcmp(request, "kill") == 0) {
+        box->stopping = true;
         box->stop_signal = SIGKILL;
         core_kill_box(box);
+        return "ok";
+    }
+    if (number_after(request, "signal", 64, INT64_MIN, &number) && number > 0)
+        return core_signal_command(box, (int)number) == 0 ? "ok" : "error: the command has ended";
+    if (strcmp(request, "pid1") == 0) {
+        (void)snprintf(text, size, "%d", core_command_pid(box)); /* fits */
+        return text;
+    }
+    if (strcmp(request, "paused") == 0 || strcmp(request, "unpaused") == 0) {
+        box->paused = request[0] == 'p';
+        core_record_change(box, "status", box->paused ? "paused" : "running");
         return "ok";
     }
     return "error: unknown request";
 }
 
+/* Returns the length, with the descriptors that came along; what does not fit is closed by the kernel. */
+static ssize_t receive(int fd, void *packet, size_t size, int ret_fds[CORE_EXEC_FDS], size_t *ret_count)
+{
+    union {
+        char bytes[CMSG_SPACE(CORE_EXEC_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec data = {.iov_base = packet, .iov_len = size};
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    ssize_t length = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *header = length >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    *ret_count = 0;
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+        *ret_count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        memcpy(ret_fds, CMSG_DATA(header), *ret_count * sizeof(int));
+    }
+    return length;
+}
+
 static void on_request(kern_box *box, void *state, int32_t fd, uint32_t events)
 {
     (void)state, (void)events; /* readable, or the client is gone: reading tells */
-    char request[64], text[256];
-    ssize_t length = recv(fd, request, sizeof(request) - 1, MSG_DONTWAIT);
+    union {
+        struct core_exec_ask ask;
+        char text[sizeof(struct core_exec_ask) + 1];
+    } request;
+    char text[256];
+    int fds[CORE_EXEC_FDS];
+    size_t count = 0;
+    ssize_t length = receive(fd, request.text, sizeof(request.text) - 1, fds, &count);
     kern_unwatch(box, fd);
+    box->client_count--;
+    request.text[length > 0 ? length : 0] = '\0';
+    if (length == (ssize_t)sizeof(request.ask) && count == CORE_EXEC_FDS &&
+        memcmp(request.ask.word, "exec", 5) == 0) {
+        core_exec_request(box, fd, &request.ask, fds);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        (void)close(fds[i]); /* nobody asked for them */
+    if (strcmp(request.text, "wait") == 0 && box->waiter_count < CORE_MAX_WAITER) {
+        box->waiter[box->waiter_count++] = fd;
+        return;
+    }
     if (length > 0) {
-        request[length] = '\0';
-        const char *reply = answer(box, request, text, sizeof(text));
+        const char *reply = answer(box, request.text, text, sizeof(text));
         (void)send(fd, reply, strlen(reply),
                    MSG_DONTWAIT | MSG_NOSIGNAL); /* a client that went away needs no answer */
     }
@@ -99,12 +170,13 @@ static void on_request(kern_box *box, void *state, int32_t fd, uint32_t events)
 void core_control_accept(kern_box *box)
 {
     auto_fd fd = accept4(box->control_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 || !is_same_user(fd))
+    if (fd < 0 || !is_same_user(fd) || box->client_count >= CORE_MAX_CLIENT)
         return;
     struct kern_error full = {0};
     box->current = &box->catalog->plugin[0]; /* the core's own row */
     if (kern_watch(box, fd, EPOLLIN, on_request, &full) == 0)
         (void)steal_fd(&fd);
+    box->client_count += fd < 0;
     box->current = NULL;
 }
 
@@ -116,4 +188,16 @@ void core_control_close(kern_box *box)
     socket_name(box, name, sizeof(name));
     (void)unlinkat(box->run_fd, name, 0); /* recorded: the sweep finds it otherwise */
     kern_close_fd(&box->control_fd);
+}
+
+void core_control_finish(kern_box *box, int exit_code)
+{
+    char text[24];
+    (void)snprintf(text, sizeof(text), "exit %d", exit_code); /* fits */
+    for (uint32_t i = 0; i < box->waiter_count; i++) {
+        (void)send(box->waiter[i], text, strlen(text),
+                   MSG_DONTWAIT | MSG_NOSIGNAL); /* a client that went away needs no answer */
+        (void)close(box->waiter[i]);             /* as above */
+    }
+    box->waiter_count = 0;
 }

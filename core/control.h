@@ -1,5 +1,7 @@
-/* The supervisor's control socket: a seqpacket socket beside the box's state file, for the same user only. One request a
- * connection: "status" or "stop [SIGNAL]"; the answer is one line. exec joins here later. Host side. */
+/* The supervisor's control socket: a seqpacket socket beside the box's state file, for the same user and root only. Host side.
+ *
+ * One request a connection, one short answer: "status", "stop [MILLISECONDS]", "signal N", "kill". "wait" is answered when
+ * nothing of the box is left: "exit CODE". A packet that is a struct core_exec_ask begins an exec (execs.h). */
 #ifndef CORE_CONTROL_H
 #define CORE_CONTROL_H
 
@@ -8,5 +10,7 @@
 int core_control_listen(kern_box *box);
 void core_control_accept(kern_box *box);
 void core_control_close(kern_box *box);
+/* Everything is gone: those who wait may know. */
+void core_control_finish(kern_box *box, int exit_code);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "cleanup.h"
 #include "control.h"
+#include "detach.h"
 #include "env.h"
 #include "guard.h"
 #include "launch.h"
@@ -12,6 +13,7 @@
 #include "order.h"
 #include "plan.h"
 #include "plugin.h"
+#include "records.h"
 #include "registry.h"
 #include "report.h"
 #include "scratch.h"
@@ -43,6 +45,10 @@ void core_box_init(kern_box *box)
         &box->host_proc_fd, &box->terminal.master, &box->terminal.out_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         *fds[i] = -1;
+    memset(box->space_fd, 0xff, sizeof(box->space_fd)); /* all -1 */
+    memset(box->std_fd, 0xff, sizeof(box->std_fd));     /* as above */
+    memset(box->log_fd, 0xff, sizeof(box->log_fd));     /* as above */
+    box->watched_fd = box->detach_fd = -1;
     memcpy(box->shell_name, "/bin/sh", sizeof("/bin/sh"));
     box->usage =
         (struct kern_usage){.peak_memory = -1, .cpu_us = -1, .peak_pids = -1, .oom_kills = -1, .oom_own = -1};
@@ -75,6 +81,8 @@ void core_box_clear(kern_box *box)
                         &box->host_proc_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         kern_close_fd(fds[i]);
+    for (size_t i = 0; i < CORE_SPACES; i++)
+        kern_close_fd(&box->space_fd[i]);
     core_mounts_clear(box);
     core_list_clear(&box->env);
     core_list_clear(&box->notes);
@@ -268,6 +276,8 @@ static int build(kern_box *box, struct kern_error *err)
     if (failed == 0)
         failed = compose(box, err);
     if (failed == 0)
+        failed = core_detach_prepare(box, err);
+    if (failed == 0)
         failed = core_workers_start(box, err);
     if (failed == 0) /* after the workers: whoever else held its other end would hide the exec */
         failed = open_channel(box, err);
@@ -367,12 +377,14 @@ static void blame_hook(const kern_box *box, struct kern_error *err)
         core_error_context(err, box->order[atomic_load(&shared->enter_index)]->name, "enter");
 }
 
-static void give_back(kern_box *box)
+static void give_back(kern_box *box, int exit_code)
 {
     core_launch_wait(box);
     core_control_close(box);
     core_scratch_remove(box);
+    core_record_ended(box, exit_code);
     core_registry_release(box);
+    core_control_finish(box, exit_code);
 }
 
 void core_engine_plan(kern_box *box, void (*show)(const kern_box *box), struct kern_error *err)
@@ -385,7 +397,7 @@ void core_engine_plan(kern_box *box, void (*show)(const kern_box *box), struct k
     const struct core_outcome nothing = {.exit_code = failed == 0 ? 0 : 1};
     teardown_all(box, &nothing);
     core_guard_close(box);
-    give_back(box);
+    give_back(box, nothing.exit_code);
 }
 
 static void print_timing(const kern_box *box)
@@ -435,10 +447,11 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
         core_report_not_alive(box);
     struct core_evidence evidence = gather(box, err);
     core_classify(&evidence, ret_outcome);
+    core_detach_finish(box);
     core_workers_stop(box);
     teardown_all(box, ret_outcome);
     core_guard_close(box);
-    give_back(box);
+    give_back(box, ret_outcome->exit_code);
     if (!box->swept && box->run_fd >= 0)
         core_registry_sweep(box); /* one that was executed has done so meanwhile */
     mark(box, "teardown");

@@ -76,6 +76,20 @@ static int add(struct core_list *list, const char *name, const char *value, stru
     return core_list_add(list, text) == 0 ? 0 : kern_fail(err, ENOMEM, "cannot build the environment");
 }
 
+int core_env_overrides(const kern_values *options, struct core_list *list, struct kern_error *err)
+{
+    int failed = 0;
+    for (uint32_t i = 0; failed == 0 && i < kern_get_count(options, "env-file"); i++)
+        failed = read_file(kern_get_item(options, "env-file", i), list, err);
+    for (uint32_t i = 0; failed == 0 && i < kern_get_count(options, "env"); i++) {
+        const char *item = kern_get_item(options, "env", i);
+        if (item[0] == '=' || item[0] == '\0' || strchr(item, '=') == NULL)
+            return kern_refuse(err, 0, "cannot use --env \"%s\": write it as NAME=VALUE", item);
+        failed = core_list_add(list, item);
+    }
+    return failed;
+}
+
 static int collect(const kern_box *box, struct core_list *list, struct kern_error *err)
 {
     const struct kern_values *options = &box->options;
@@ -89,15 +103,7 @@ static int collect(const kern_box *box, struct core_list *list, struct kern_erro
         failed = add(list, "HOSTNAME", hostname != NULL ? hostname : box->name, err);
     for (size_t i = 0; failed == 0 && i < box->env.count; i++)
         failed = core_list_add(list, box->env.item[i]);
-    for (uint32_t i = 0; failed == 0 && i < kern_get_count(options, "env-file"); i++)
-        failed = read_file(kern_get_item(options, "env-file", i), list, err);
-    for (uint32_t i = 0; failed == 0 && i < kern_get_count(options, "env"); i++) {
-        const char *item = kern_get_item(options, "env", i);
-        if (item[0] == '=' || item[0] == '\0' || strchr(item, '=') == NULL)
-            return kern_refuse(err, 0, "cannot use --env \"%s\": write it as NAME=VALUE", item);
-        failed = core_list_add(list, item);
-    }
-    return failed;
+    return failed == 0 ? core_env_overrides(options, list, err) : failed;
 }
 
 static bool same_name(const char *a, const char *b)

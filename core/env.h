@@ -9,4 +9,7 @@ int core_env_parse(char *text, const char *file, struct core_list *list, struct 
 /* Fills box->child_env. HOME points into box->home unless it was given. */
 int core_env_build(kern_box *box, struct kern_error *err);
 
+/* What --env-file and --env say, in that order. */
+int core_env_overrides(const kern_values *options, struct core_list *list, struct kern_error *err);
+
 #endif

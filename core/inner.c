@@ -29,7 +29,7 @@ _Noreturn static void die(int code)
 }
 
 /* What the caller's shell arranged for itself (ignored signals, a mask, a umask) is not the box's business. */
-static void forget_caller(void)
+void core_forget_caller(void)
 {
     (void)sys_call(SYS_setsid, 0, 0, 0, 0, 0, 0); /* a new process leads no group: cannot fail */
     struct {
@@ -168,6 +168,23 @@ int core_inner_userns(kern_box *box, struct kern_error *err)
     return failed == 0 ? 0 : kern_fail(err, -failed, "cannot write the id map of the inner user namespace");
 }
 
+/* For those who come later (kern exec): only this process has these. Where one cannot be had, exec says so. */
+static void send_spaces(kern_box *box)
+{
+    static const char *const names[CORE_SPACES] = {"self/ns/pid", "self/ns/user", "self/ns/cgroup",
+                                                   "self/ns/time_for_children"};
+    for (uint32_t i = 0; i < CORE_SPACES; i++) {
+        struct kern_error ignored = {0};
+        if (i == CORE_SPACE_TIME && (box->extra_namespaces & CLONE_NEWTIME) == 0)
+            continue;
+        int fd = sys_open(box->proc_fd, names[i], O_RDONLY, 0);
+        if (fd < 0)
+            continue;
+        (void)kern_send_fd(box, CORE_TAG_SPACE + i, fd, &ignored); /* see above */
+        (void)sys_close(fd);                                       /* kern has it now */
+    }
+}
+
 /* ---- The whole way ---- */
 
 static int change_workdir(const kern_box *box, int workdir, struct kern_error *err)
@@ -220,7 +237,7 @@ static int open_scratch(kern_box *box, struct kern_error *err)
 
 /* Close-on-exec is too late: the kernel resolves the command, its #! line and its loader while these descriptors are still open,
  * and a hostile root may name them through /proc/self/fd. Only the channel stays, a socket that leads nowhere. */
-static int close_inherited(const kern_box *box, struct kern_error *err)
+int core_close_inherited(const kern_box *box, struct kern_error *err)
 {
     int channel = box->child_channel_fd;
     long failed = channel > 3 ? sys_call(SYS_close_range, 3, channel - 1, 0, 0, 0, 0) : 0;
@@ -257,14 +274,23 @@ static int build(kern_box *box, struct kern_error *err)
         failed = core_child_terminal(box, err);
     if (failed == 0)
         failed = core_inner_userns(box, err);
+    if (failed == 0)
+        send_spaces(box);
     core_moment(box, "userns");
     if (failed == 0 && path != NULL)
         failed = change_workdir(box, workdir, err);
     if (failed == 0)
         failed = enter_stages(box, &at, KERN_STAGE_IDENTITY, err);
     if (failed == 0)
-        failed = close_inherited(box, err);
+        failed = core_close_inherited(box, err);
     return failed != 0 ? failed : enter_stages(box, &at, UINT32_MAX, err);
+}
+
+/* Those of a detached box are not kern's own. */
+static void take_streams(const kern_box *box)
+{
+    for (int fd = 0; fd <= 2 && box->std_fd[fd] >= 0; fd++)
+        (void)sys_call(SYS_dup3, box->std_fd[fd], fd, 0, 0, 0, 0); /* both are open: cannot fail */
 }
 
 int core_inner_main(void *arg)
@@ -272,7 +298,8 @@ int core_inner_main(void *arg)
     kern_box *box = arg;
     struct kern_error *err = &box->shared->error;
     core_moment(box, "cloned");
-    forget_caller();
+    core_forget_caller();
+    take_streams(box);
     if (build(box, err) != 0) {
         atomic_store(&box->shared->exec_failed, EXIT_BUILD);
         die(EXIT_BUILD);

@@ -12,6 +12,10 @@ int core_inner_userns(kern_box *box, struct kern_error *err);
 int core_child_terminal(kern_box *box, struct kern_error *err);
 /* Executes the command, or leaves its reason in shared->exec_errno and the error. Returns the exit code to die with. */
 int core_exec_command(kern_box *box, struct kern_error *err);
+/* Closes all that kern had open but the channel. */
+int core_close_inherited(const kern_box *box, struct kern_error *err);
+/* A session of its own, default signals, umask 022. */
+void core_forget_caller(void);
 /* --init: runs the command as a child, forwards signals, reaps; returns the exit code. */
 int core_run_init(kern_box *box, struct kern_error *err);
 

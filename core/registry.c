@@ -2,11 +2,13 @@
  *
  * RUN/boxes/NAME   state of a box, "key value" lines, locked while any process of its supervision lives
  * RUN/sockets/NAME  its control socket, once it has lived for a moment
+ * RUN/exited/NAME   how a detached box of that name ended, for a day; RUN/logs/NAME/ what it printed
  * RUN/id-blocks     byte N is locked: the block of host ids that a box of real root has */
 #include "registry.h"
 
 #include "cgroup_sweep.h"
 #include "cleanup.h"
+#include "records.h"
 #include "scratch.h"
 
 #include <fcntl.h>
@@ -54,7 +56,7 @@ static int open_run_directory(const char *path, int *ret_fd, struct kern_error *
     return failed;
 }
 
-#define PLACES 3u
+#define PLACES CORE_RUN_PLACES
 
 /* The places of the contract, in order; the first whose parent exists is ours. */
 static int run_directory_at(unsigned choice, char *ret_path, size_t size)
@@ -176,6 +178,10 @@ static int claim(kern_box *box, struct kern_error *err)
         if (ftruncate(fd, 0) != 0)
             return kern_fail(err, errno, "cannot reset the state of box \"%s\"", box->name);
     }
+    /* A second lock, which others can ask about without taking it: who only looks must not stand in anybody's way. */
+    struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(fd, F_OFD_SETLK, &mine) != 0)
+        return kern_fail(err, errno, "cannot lock the state of box \"%s\"", box->name);
     box->state_fd = steal_fd(&fd);
     return 0;
 }
@@ -263,8 +269,9 @@ static void sweep_line(int run, const char *name, const char *pid, const char *k
 /* Returns false for a file that no kern wrote: it is left alone. */
 static bool sweep_state(int run, const char *name, int fd)
 {
-    char text[4096], pid[16];
-    ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+    char pid[16];
+    auto_free char *text = malloc(CORE_RECORD_MOST);
+    ssize_t length = text != NULL ? pread(fd, text, CORE_RECORD_MOST - 1, 0) : -1;
     if (length < 0)
         return false;
     text[length] = '\0';
@@ -275,6 +282,7 @@ static bool sweep_state(int run, const char *name, int fd)
         return false;
     memcpy(pid, text + 4, digits);
     pid[digits] = '\0';
+    core_record_lost(run, name, text);
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         char *space = strchr(line, ' ');
@@ -287,16 +295,16 @@ static bool sweep_state(int run, const char *name, int fd)
 }
 
 /* Never through a link, and only what is ours alone: another may have made it, in a /tmp that a box could write to. */
-static int open_boxes(int run_fd)
+int core_registry_folder(int run_fd, const char *name)
 {
-    auto_fd boxes = openat(run_fd, "boxes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_fd boxes = openat(run_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct kern_error ignored = {0};
-    return boxes >= 0 && check_private(boxes, "boxes", &ignored) == 0 ? steal_fd(&boxes) : -1;
+    return boxes >= 0 && check_private(boxes, name, &ignored) == 0 ? steal_fd(&boxes) : -1;
 }
 
 static void sweep_one(int run_fd)
 {
-    auto_fd boxes = open_boxes(run_fd);
+    auto_fd boxes = core_registry_folder(run_fd, "boxes");
     /* One sweeper at a time is enough: whoever comes second finds the work being done. */
     if (boxes < 0 || flock(boxes, LOCK_EX | LOCK_NB) != 0)
         return;
@@ -316,6 +324,7 @@ static void sweep_one(int run_fd)
         state_path(entry->d_name, path, sizeof(path));
         (void)unlinkat(run_fd, path, 0); /* we hold its lock; a failure leaves it for the next run */
     }
+    core_records_forget(run_fd);
 }
 
 void core_registry_sweep(const kern_box *box)
@@ -331,4 +340,23 @@ void core_registry_sweep(const kern_box *box)
 int core_registry_place(unsigned choice, char *ret_path, size_t size)
 {
     return run_directory_at(choice, ret_path, size);
+}
+
+int core_registry_run(unsigned choice)
+{
+    char path[96];
+    if (run_directory_at(choice, path, sizeof(path)) <= 0)
+        return -1;
+    auto_fd fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct kern_error ignored = {0};
+    return fd >= 0 && check_private(fd, path, &ignored) == 0 ? steal_fd(&fd) : -1;
+}
+
+void core_registry_sweep_all(void)
+{
+    for (unsigned choice = 0; choice < PLACES; choice++) {
+        auto_fd run = core_registry_run(choice);
+        if (run >= 0)
+            sweep_one(run);
+    }
 }

@@ -23,4 +23,11 @@ int core_registry_place(unsigned choice, char *ret_path, size_t size);
 /* Removes what dead boxes left behind (groups, scratch, sockets, state), in every run directory of this user. */
 void core_registry_sweep(const kern_box *box);
 
+/* For verbs that look at boxes from outside: this user's run directories (0 .. CORE_RUN_PLACES - 1; the same one may come
+ * twice), or -1; a folder in one, if it is ours alone; and the sweep of them all. */
+#define CORE_RUN_PLACES 3u
+int core_registry_run(unsigned choice);
+int core_registry_folder(int run_fd, const char *name);
+void core_registry_sweep_all(void);
+
 #endif

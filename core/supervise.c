@@ -8,7 +8,11 @@
 
 #include "cleanup.h"
 #include "control.h"
+#include "detach.h"
+#include "execs.h"
+#include "records.h"
 #include "registry.h"
+#include "signals.h"
 #include "sys.h"
 
 #include <poll.h>
@@ -179,6 +183,27 @@ void core_stop_box(kern_box *box, int signal)
         box->look_again_ms = now_ms() + LOOK_AGAIN_MS;
 }
 
+void core_stop_gently(kern_box *box, int64_t grace_ms)
+{
+    const char *text = kern_get_string(&box->options, "stop-signal");
+    int signal = text != NULL ? core_signal_number(text) : SIGTERM;
+    int64_t grace = grace_ms >= 0 ? grace_ms : kern_get_int(&box->options, "stop-timeout");
+    box->stopping = box->escalated = true;
+    box->grace_ms = now_ms() + grace;
+    core_stop_box(box, signal);
+}
+
+int core_signal_command(const kern_box *box, int signal)
+{
+    return signal_command(box, signal);
+}
+
+int core_command_pid(const kern_box *box)
+{
+    int pid = 0;
+    return pid_of(box->shared->inner_pidfd, &pid) ? pid : 0;
+}
+
 /* ---- The channel: descriptors made in the box, and the moment of exec ---- */
 
 int kern_send_fd(kern_box *box, uint32_t tag, int32_t fd, struct kern_error *err)
@@ -198,6 +223,7 @@ int kern_send_fd(kern_box *box, uint32_t tag, int32_t fd, struct kern_error *err
     header->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(header), &fd, sizeof(int));
     long sent = sys_call(SYS_sendmsg, box->child_channel_fd, SYS_P(&message), 0, 0, 0, 0);
+    box->sent += tag != CORE_TAG_TERMINAL;
     return sent == (long)sizeof(tag)
                ? 0
                : kern_fail(err, sent < 0 ? (int)-sent : EIO, "cannot hand a descriptor to kern");
@@ -216,8 +242,18 @@ static void call_receiver(void *arg)
     receiver->fn(delivery->box, receiver->owner->state, receiver->tag, delivery->fd);
 }
 
-static void deliver(kern_box *box, uint32_t tag, int fd)
+void core_deliver(kern_box *box, uint32_t tag, int fd)
 {
+    if (tag >= CORE_TAG_SPACE && tag < CORE_TAG_SPACE + CORE_SPACES) {
+        kern_close_fd(&box->space_fd[tag - CORE_TAG_SPACE]); /* usually there is none */
+        box->space_fd[tag - CORE_TAG_SPACE] = fd;
+        return;
+    }
+    if (tag == CORE_TAG_TERMINAL && box->detached) {
+        core_terminal_detached(&box->terminal, fd, box->std_fd[1]);
+        (void)watch_fd(box, fd, EPOLLIN); /* otherwise nothing is logged, and the deadline still holds */
+        return;
+    }
     if (tag == CORE_TAG_TERMINAL) {
         (void)core_terminal_start(&box->terminal,
                                   fd);    /* without raw mode the terminal still works, line by line */
@@ -236,40 +272,45 @@ static void deliver(kern_box *box, uint32_t tag, int fd)
     (void)sys_close(fd); /* nobody asked for it */
 }
 
-enum received { CHANNEL_MORE, CHANNEL_EMPTY, CHANNEL_ENDED };
-
-/* CHANNEL_ENDED: the command runs, or its process is gone. */
-static enum received receive(kern_box *box)
+enum core_received core_channel_receive(int channel, uint32_t *ret_tag, int *ret_fd)
 {
-    uint32_t tag = 0;
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
     } control;
-    struct iovec data = {.iov_base = &tag, .iov_len = sizeof(tag)};
+    struct iovec data = {.iov_base = ret_tag, .iov_len = sizeof(*ret_tag)};
     struct msghdr message = {.msg_iov = &data,
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof(control.bytes)};
-    long got =
-        sys_call(SYS_recvmsg, box->channel_fd, SYS_P(&message), MSG_DONTWAIT | MSG_CMSG_CLOEXEC, 0, 0, 0);
+    *ret_fd = -1;
+    long got = sys_call(SYS_recvmsg, channel, SYS_P(&message), MSG_DONTWAIT | MSG_CMSG_CLOEXEC, 0, 0, 0);
     if (got == -EAGAIN || got == -EINTR)
-        return CHANNEL_EMPTY;
-    const struct cmsghdr *header = got == (long)sizeof(tag) ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header != NULL && header->cmsg_type == SCM_RIGHTS) {
-        int fd = -1;
-        memcpy(&fd, CMSG_DATA(header), sizeof(int));
-        deliver(box, tag, fd);
-    }
-    return got > 0 ? CHANNEL_MORE : CHANNEL_ENDED;
+        return CORE_CHANNEL_EMPTY;
+    const struct cmsghdr *header = got == (long)sizeof(*ret_tag) ? CMSG_FIRSTHDR(&message) : NULL;
+    if (header != NULL && header->cmsg_type == SCM_RIGHTS)
+        memcpy(ret_fd, CMSG_DATA(header), sizeof(int));
+    return got > 0 ? CORE_CHANNEL_MORE : CORE_CHANNEL_ENDED;
+}
+
+static enum core_received receive(kern_box *box)
+{
+    uint32_t tag = 0;
+    int fd = -1;
+    enum core_received received = core_channel_receive(box->channel_fd, &tag, &fd);
+    if (fd >= 0)
+        core_deliver(box, tag, fd);
+    return received;
 }
 
 /* Returns false when there is nothing more to read. */
+static void settle(kern_box *box);
+
 static bool on_channel(kern_box *box)
 {
-    enum received received = receive(box);
-    if (received != CHANNEL_ENDED)
-        return received == CHANNEL_MORE;
+    enum core_received received = receive(box);
+    if (received != CORE_CHANNEL_ENDED)
+        return received == CORE_CHANNEL_MORE;
     (void)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_DEL, box->channel_fd, 0, 0, 0); /* it was added */
     kern_close_fd(&box->channel_fd);
     if (atomic_load(&box->shared->exec_failed) == 0 &&
@@ -279,6 +320,12 @@ static bool on_channel(kern_box *box)
         kern_close_fd(&box->alive_fd); /* contract: end of file at the workload's exec */
         /* A change of ids in the box made the memory that it shared with kern private to root, and kern's own /proc with it. */
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* only a signal's answer would be less gentle without */
+        if (box->described)                       /* it was slow to start */
+            core_record_change(box, "status", "running");
+        if (box->detached) {
+            settle(box);
+            core_detach_executed(box);
+        }
     }
     return false;
 }
@@ -347,7 +394,12 @@ static void on_watched(kern_box *box, int fd, uint32_t events)
         if (watch.fd != fd)
             continue;
         struct wakeup wakeup = {.box = box, .watch = watch, .events = events};
-        core_guard_callback(box, watch.owner, call_watch, &wakeup);
+        box->watched_fd = fd;
+        if (watch.owner == &box->catalog->plugin[0])
+            call_watch(&wakeup); /* the core's own; it may deliver to a plugin, and guards do not nest */
+        else
+            core_guard_callback(box, watch.owner, call_watch, &wakeup);
+        box->watched_fd = -1;
         return;
     }
 }
@@ -429,6 +481,8 @@ static bool dispatch(kern_box *box, const struct epoll_event *event)
 static void settle(kern_box *box)
 {
     box->settled = true;
+    if (!box->described)
+        core_record_describe(box);
     if (core_control_listen(box) == 0)
         (void)watch_fd(box, box->control_fd, EPOLLIN); /* unreachable then, as without it */
 }
@@ -444,7 +498,7 @@ static int wait_time(const kern_box *box)
 {
     bool relays = box->terminal.in.waiting || box->terminal.out.waiting;
     int64_t wait = box->settled && !relays ? -1 : SETTLED_MS;
-    const int64_t due[] = {box->deadline_ms, box->look_again_ms};
+    const int64_t due[] = {box->deadline_ms, box->look_again_ms, box->grace_ms};
     for (size_t i = 0; i < sizeof(due) / sizeof(due[0]); i++) {
         if (due[i] == 0)
             continue;
@@ -478,7 +532,12 @@ void core_supervise(kern_box *box)
             look_again(box);
         else if (count == 0 && !box->settled)
             settle(box);
+        if (box->grace_ms != 0 && now_ms() >= box->grace_ms) {
+            box->grace_ms = 0;
+            core_kill_box(box);
+        }
     }
     catch_up(box); /* what was sent before the end, and whether the command was executed */
+    core_execs_finish(box);
     core_terminal_stop(&box->terminal);
 }

@@ -88,6 +88,15 @@ int core_terminal_start(struct core_terminal *terminal, int master)
     return 0;
 }
 
+void core_terminal_detached(struct core_terminal *terminal, int master, int log)
+{
+    char path[40];
+    terminal->master = master;
+    (void)fcntl(master, F_SETFL, O_RDWR | O_NONBLOCK);                /* as above */
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", log);      /* fits */
+    terminal->out_fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC); /* a description of its own */
+}
+
 static int output_of(const struct core_terminal *terminal)
 {
     return terminal->out_fd >= 0 ? terminal->out_fd : STDOUT_FILENO;

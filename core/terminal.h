@@ -24,6 +24,8 @@ struct core_terminal {
 };
 
 int core_terminal_start(struct core_terminal *terminal, int master);
+/* Of a detached box: nobody's keys, and what it shows goes to `log`. */
+void core_terminal_detached(struct core_terminal *terminal, int master, int log);
 void core_terminal_resize(struct core_terminal *terminal);
 /* Moves what is there in one direction, as far as it goes without waiting. */
 void core_terminal_input(struct core_terminal *terminal);

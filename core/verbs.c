@@ -5,6 +5,7 @@
 #include "help.h"
 #include "log.h"
 #include "options.h"
+#include "verb_flags.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,6 +54,72 @@ static const struct core_verb verb_table[] = {
          "a profile, which beats [box] in kern.toml, which beats the default. Flags of other plugins are "
          "--PLUGIN-OPTION; \"kern plugin info PLUGIN\" shows them.",
      .run = core_cmd_box},
+    {.name = "exec",
+     .summary = "run another command in a living box",
+     .usage = "exec NAME [OPTIONS] [-- COMMAND ...]",
+     .detail = "The command gets what the box's own has: namespaces, limits, user, capabilities, filter, "
+               "environment. When kern exec is ended, the command is, too. The exit code is the command's "
+               "own; 126 and 127 when it cannot be executed or found, 125 when the box cannot be entered, "
+               "1 when kern refused before. Without a command it is a shell.",
+     .options = exec_flags,
+     .run = core_cmd_exec},
+    {.name = "ps",
+     .summary = "list the boxes",
+     .usage = "ps [-a] [--json] [-q] [--filter K=V ...]",
+     .options = ps_flags,
+     .run = core_cmd_ps},
+    {.name = "logs",
+     .summary = "print what a detached box printed",
+     .usage = "logs NAME [-f] [--tail N] [--since TIME] [--timestamps]",
+     .detail = "What the box wrote to standard error comes out on standard error.",
+     .options = logs_flags,
+     .run = core_cmd_logs},
+    {.name = "stop",
+     .summary = "end boxes gently",
+     .usage = "stop NAME ... | --all [--timeout SECONDS]",
+     .detail = "Sends the box's --stop-signal and, after its --stop-timeout, SIGKILL. A first process that "
+               "has no handler for the signal is ended at once.",
+     .options = stop_flags,
+     .run = core_cmd_stop},
+    {.name = "kill",
+     .summary = "end boxes now, or send a signal",
+     .usage = "kill NAME ... | --all [--signal SIGNAL]",
+     .options = kill_flags,
+     .run = core_cmd_kill},
+    {.name = "wait",
+     .summary = "wait for the end of boxes and print their exit codes",
+     .usage = "wait NAME ...",
+     .detail = "A detached box that ended within a day has its code still.",
+     .run = core_cmd_wait},
+    {.name = "inspect",
+     .summary = "describe living boxes",
+     .usage = "inspect NAME ... [--json]",
+     .options = json_flag,
+     .run = core_cmd_inspect},
+    {.name = "stats",
+     .summary = "show what boxes use",
+     .usage = "stats [NAME ...] [--json] [--no-stream]",
+     .detail = "On a terminal, anew each second.",
+     .options = stats_flags,
+     .run = core_cmd_stats},
+    {.name = "pause",
+     .summary = "freeze boxes",
+     .usage = "pause NAME ...",
+     .detail = "Needs a control group of version 2.",
+     .run = core_cmd_pause},
+    {.name = "unpause",
+     .summary = "let frozen boxes go on",
+     .usage = "unpause NAME ...",
+     .run = core_cmd_pause},
+    {.name = "rm",
+     .summary = "forget ended boxes and their logs",
+     .usage = "rm NAME ... [--force]",
+     .options = rm_flags,
+     .run = core_cmd_rm},
+    {.name = "prune",
+     .summary = "forget all ended boxes and their logs",
+     .usage = "prune",
+     .run = core_cmd_prune},
     {.name = "doctor",
      .summary = "say what this machine can do for a box, and what mends the rest",
      .usage = "doctor [--json]",
@@ -99,9 +166,9 @@ static const struct core_verb verb_table[] = {
 };
 
 /* Known by name, so that nobody hunts for a typing error. */
-static const char *const later_verbs[] = {
-    "attach", "cp",  "exec", "gc",   "gpio", "images", "import", "inspect", "load", "login",  "logout",
-    "logs",   "mcp", "ps",   "pull", "rmi",  "run",    "save",   "stats",   "stop", "volume", NULL};
+static const char *const later_verbs[] = {"attach",  "cp",   "diff",  "gc",     "gpio",   "images",
+                                          "import",  "load", "login", "logout", "mcp",    "pull",
+                                          "recover", "rmi",  "run",   "save",   "volume", NULL};
 
 const struct core_verb *core_verbs(void)
 {

@@ -104,6 +104,10 @@ _Noreturn static void run(kern_box *box, struct core_worker *worker, pid_t paren
     if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
         _exit(
             1); /* what the box reads and writes is not a worker's; stderr stays, for what goes wrong here */
+    /* That of a detached box's caller is not to be held. The log's own worker would wait for itself. */
+    bool logs = box->log_worker > 0 && worker == &box->worker[box->log_worker - 1];
+    if (box->detached && dup2(logs ? null : box->std_fd[2], STDERR_FILENO) < 0)
+        _exit(1);
     if (getppid() != parent)
         _exit(0); /* kern died before the wish was made */
     if (keep_only(worker->fd, worker->count) != 0 || drop_capabilities() != 0 || install_filter() != 0) {

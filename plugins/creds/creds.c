@@ -24,6 +24,7 @@ struct creds_state {
     uint32_t ulimit_count;
     bool set_nice;
     bool use_landlock;
+    int32_t ruleset; /* in kern: Landlock's rules of the first process, for those that join it; -1 */
     char line[8192]; /* for reading account files inside, where the stack is small */
 };
 
@@ -125,9 +126,19 @@ static int prepare_limits(const kern_values *options, struct creds_state *state,
     return state->set_nice ? creds_limits_permit_nice((int)kern_get_int(options, "nice"), err) : 0;
 }
 
+#define TAG_RULESET 0x1a9du
+
+static void on_ruleset(kern_box *box, void *data, uint32_t tag, int32_t fd)
+{
+    struct creds_state *state = data;
+    (void)box, (void)tag; /* we asked for one only */
+    state->ruleset = fd;
+}
+
 static int creds_prepare(kern_box *box, void *data, struct kern_error *err)
 {
     struct creds_state *state = data;
+    state->ruleset = -1;
     const kern_values *options = kern_options(box);
     int result = check_privileged(box, err);
     const char *user = kern_get_string(options, "user");
@@ -140,6 +151,8 @@ static int creds_prepare(kern_box *box, void *data, struct kern_error *err)
     state->use_landlock = kern_get_count(options, "landlock-rw") > 0;
     if (result == 0 && state->use_landlock)
         result = creds_landlock_check(options, err);
+    if (result == 0 && state->use_landlock)
+        result = kern_receive_fd(box, TAG_RULESET, on_ruleset, err);
     const char *profile = kern_get_string(options, "apparmor");
     if (result == 0 && profile != NULL)
         result = creds_apparmor_check(profile, err);
@@ -170,6 +183,36 @@ static int enter_ids(kern_box *box, const char *user, const struct creds_account
     return creds_identity_take(account, user, count, err);
 }
 
+/* Looked up once: what joins a living box must not believe files that the box may have changed meanwhile. */
+static int find_account(kern_box *box, struct creds_state *state, const char *user,
+                        struct creds_account *ret_account, struct kern_error *err)
+{
+    const char *home = NULL;
+    if (kern_reentered(box) != 0) {
+        if (kern_known_account(box, &ret_account->uid, &ret_account->gid, &home) == 0)
+            return kern_fail(err, 0, "cannot tell which user the box's command has");
+        size_t length = strlen(home);
+        memcpy(ret_account->home, home, length < sizeof(ret_account->home) ? length + 1 : 0);
+        return 0;
+    }
+    int result = creds_identity_find(kern_box_root(box), &state->user, user, state->line, sizeof(state->line),
+                                     ret_account, err);
+    if (result == 0)
+        kern_child_account(box, ret_account->uid, ret_account->gid, ret_account->home);
+    return result;
+}
+
+static int find_rules(kern_box *box, const struct creds_state *state, int *ret_ruleset,
+                      struct kern_error *err)
+{
+    if (kern_reentered(box) != 0) {
+        *ret_ruleset = state->ruleset;
+        return state->ruleset >= 0 ? 0 : kern_fail(err, 0, "the Landlock rules of the box are not known");
+    }
+    int result = creds_landlock_build(kern_box_root(box), kern_options(box), ret_ruleset, err);
+    return result == 0 ? kern_send_fd(box, TAG_RULESET, *ret_ruleset, err) : result;
+}
+
 /* The order is forced:
  *   1. the account files and the paths for Landlock, while root's rights reach them whatever their modes;
  *   2. AppArmor's wish, before no_new_privs would narrow which profiles may follow;
@@ -191,10 +234,9 @@ static int creds_enter(kern_box *box, void *data, struct kern_error *err)
     int root = kern_box_root(box);
     int result = 0;
     if (user != NULL)
-        result =
-            creds_identity_find(root, &state->user, user, state->line, sizeof(state->line), &account, err);
+        result = find_account(box, state, user, &account, err);
     if (result == 0 && state->use_landlock)
-        result = creds_landlock_build(root, options, &ruleset, err);
+        result = find_rules(box, state, &ruleset, err);
     if (result == 0 && profile != NULL)
         result = creds_apparmor_ask(root, profile, err);
     if (result == 0)
@@ -214,5 +256,12 @@ static int creds_enter(kern_box *box, void *data, struct kern_error *err)
     return result;
 }
 
+static void creds_teardown(kern_box *box, void *data, const struct kern_outcome *outcome)
+{
+    struct creds_state *state = data;
+    (void)box, (void)outcome; /* nothing to tell */
+    creds_close_fd(&state->ruleset);
+}
+
 KERN_PLUGIN(CREDS_MANIFEST, .state_size = sizeof(struct creds_state), .prepare = creds_prepare,
-            .enter = creds_enter);
+            .enter = creds_enter, .teardown = creds_teardown);

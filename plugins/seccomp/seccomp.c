@@ -381,9 +381,11 @@ static void judge(kern_box *box, const struct seccomp_state *state, int listener
 
 static void on_notification(kern_box *box, void *block, int32_t fd, uint32_t events)
 {
-    const struct seccomp_state *state = block;
+    struct seccomp_state *state = block;
     if ((events & EPOLLIN) == 0) { /* EPOLLHUP: nobody is left under this filter */
         kern_unwatch(box, fd);
+        (void)sys_close(fd); /* a box may see many: each kern exec has one of its own */
+        state->listener = state->listener == fd ? -1 : state->listener;
         return;
     }
     struct seccomp_notif notification = {0};
@@ -396,10 +398,11 @@ static void on_listener(kern_box *box, void *block, uint32_t tag, int32_t fd)
     struct seccomp_state *state = block;
     struct kern_error failure = {0};
     (void)tag; /* we asked for one only */
-    state->listener = fd;
     /* Without a watch every notifying call would hang: closing the listener makes them fail with ENOSYS instead. */
     if (kern_watch(box, fd, EPOLLIN, on_notification, &failure) != 0)
-        kern_close_fd(&state->listener);
+        (void)sys_close(fd); /* that is the message */
+    else if (state->listener < 0)
+        state->listener = fd;
 }
 
 static void teardown(kern_box *box, void *block, const struct kern_outcome *outcome)

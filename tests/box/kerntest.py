@@ -288,8 +288,8 @@ class Running:
         if alive:
             environment["KERN_ALIVE_FD"] = str(self.pipes["alive"].theirs)
         environment.update(env or {})
-        if report and words[0] == "box":
-            words = ["box", f"--report=fd:{self.pipes['report'].theirs}", *words[1:]]
+        if report and words[0] in ("box", "exec"):
+            words = [words[0], f"--report=fd:{self.pipes['report'].theirs}", *words[1:]]
         popen = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **identity.popen, **popen}
         fds = tuple(p.theirs for p in self.pipes.values()) + tuple(pass_fds)
         self.process = subprocess.Popen([KERN, *words], env=environment, cwd=cwd, pass_fds=fds,

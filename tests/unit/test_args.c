@@ -316,8 +316,8 @@ static void test_later(void **state)
     refuse(kit, "box --image=alpine", "--image is not available in this build", "");
     refuse(kit, "box --restart", "--restart is not available in this build", "");
     refuse(kit, "box --restart=on-failure:3", "--restart is not available in this build", "");
-    refuse(kit, "box -d", "-d, --detach is not available in this build", "");
-    refuse(kit, "box -itd", "-d, --detach is not available in this build", "");
+    accept(kit, "box -d");
+    accept(kit, "box -itd -l a=b --stop-signal USR1 --stop-timeout 2 --log-max 1m");
     refuse(kit, "box -p 80:80", "-p, --publish is not available in this build", "");
     refuse(kit, "box --audit=false", "--audit is not available in this build", "");
 }

@@ -142,6 +142,14 @@ void kern_box_group_hooks(kern_box *box, const struct kern_group_hooks *hooks, v
 int32_t kern_group_view(const kern_box *box, uint32_t index, const char **ret_path,
                         const char **ret_controller);
 
+/* ---- exec: another command in a living box. The enter hooks of the stages LIMIT, IDENTITY and FILTER run once more, in a
+ * process that has a copy of kern's memory, while the box runs and may be hostile. ---- */
+/* enter: 1 in such a process. Nothing of the root may decide anything then. */
+int32_t kern_reentered(const kern_box *box);
+/* enter: whom the command runs as, for those that come later; and what the first enter said: 0 when it said nothing. */
+void kern_child_account(kern_box *box, uint32_t uid, uint32_t gid, const char *home);
+int32_t kern_known_account(const kern_box *box, uint32_t *ret_uid, uint32_t *ret_gid, const char **ret_home);
+
 /* ---- seccomp ---- */
 /* prepare, after all mounts are known: a volume that belongs to the host's root may be written by the box, whose root is not
  * that one. What it makes there belongs to root, so it must not be able to make it setuid or give it capabilities. */

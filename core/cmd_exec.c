@@ -1,0 +1,368 @@
+/* `kern exec`: another command in a living box. This process asks the box's supervisor, hands over its standard streams, and
+ * waits; nothing of it ever enters the box. Host side. */
+#include "cmd.h"
+
+#include "args.h"
+#include "cleanup.h"
+#include "client.h"
+#include "engine.h"
+#include "env.h"
+#include "execs.h"
+#include "help.h"
+#include "log.h"
+#include "report.h"
+#include "supervise.h"
+#include "verbs.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+
+#define KILL_GRACE_MS 2000
+
+struct session {
+    kern_box *box; /* for the report, the terminal, the variables: no box is started */
+    char **command;
+    int argument_count;
+    int client, signal_fd;
+    int64_t deadline_ms;
+    bool timed_out, escalated, refused, ended;
+    int stop_signal;
+    struct core_exec_told told;
+};
+
+/* ---- The request ---- */
+
+static void add_word(struct core_list *list, const char *text, bool *failed)
+{
+    *failed = *failed || core_list_add(list, text) != 0;
+}
+
+static int write_words(const struct core_list *words, uint32_t *ret_size, int *ret_fd, struct kern_error *err)
+{
+    auto_fd fd = memfd_create("kern-exec", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    uint32_t size = 0;
+    for (size_t i = 0; fd >= 0 && i < words->count; i++) {
+        size_t length = strlen(words->item[i]) + 1;
+        if (write(fd, words->item[i], length) != (ssize_t)length)
+            return kern_refuse(err, errno, "cannot write down the command");
+        size += (uint32_t)length;
+    }
+    if (fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) != 0)
+        return kern_refuse(err, errno, "cannot write down the command");
+    *ret_size = size;
+    *ret_fd = steal_fd(&fd);
+    return 0;
+}
+
+static int send_request(const struct session *session, const struct core_exec_ask *ask, int words,
+                        struct kern_error *err)
+{
+    const int fds[CORE_EXEC_FDS] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, words};
+    union {
+        char bytes[CMSG_SPACE(sizeof(fds))];
+        struct cmsghdr align;
+    } control = {.bytes = {0}};
+    struct iovec data = {.iov_base = (void *)(uintptr_t)ask, .iov_len = sizeof(*ask)};
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(fds));
+    memcpy(CMSG_DATA(header), fds, sizeof(fds));
+    return sendmsg(session->client, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(*ask)
+               ? 0
+               : kern_refuse(err, errno, "cannot ask the supervisor of box '%s'", session->box->name);
+}
+
+static int ask(struct session *session, struct kern_error *err)
+{
+    const kern_box *box = session->box;
+    const kern_values *options = &box->options;
+    struct core_list words = {0}, variables = {0};
+    const char *workdir = kern_get_string(options, "workdir");
+    bool failed_add = false;
+    int failed = core_env_overrides(options, &variables, err);
+    for (int i = 0; i < session->argument_count; i++)
+        add_word(&words, session->command[i], &failed_add);
+    for (size_t i = 0; i < variables.count; i++)
+        add_word(&words, variables.item[i], &failed_add);
+    add_word(&words, workdir != NULL ? workdir : "", &failed_add);
+    struct core_exec_ask request = {.word = "exec",
+                                    .version = KERN_VERSION,
+                                    .flags = box->own_terminal ? CORE_EXEC_TERMINAL : 0,
+                                    .arguments = (uint32_t)session->argument_count,
+                                    .variables = (uint32_t)variables.count,
+                                    .rows = box->window.ws_row,
+                                    .columns = box->window.ws_col};
+    auto_fd fd = -1;
+    if (failed == 0 && failed_add)
+        failed = kern_refuse(err, ENOMEM, "cannot write down the command");
+    if (failed == 0)
+        failed = write_words(&words, &request.size, &fd, err);
+    if (failed == 0)
+        failed = send_request(session, &request, fd, err);
+    core_list_clear(&words);
+    core_list_clear(&variables);
+    return failed;
+}
+
+/* ---- While it runs ---- */
+
+static void send_signal(struct session *session, int signal)
+{
+    const struct core_exec_signal asked = {.signal = (uint32_t)signal};
+    (void)send(session->client, &asked, sizeof(asked), MSG_NOSIGNAL); /* one that has ended needs none */
+}
+
+static void on_news(struct session *session)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct core_exec_told told = {0};
+    struct iovec data = {.iov_base = &told, .iov_len = sizeof(told)};
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    ssize_t got = recvmsg(session->client, &message, MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR)
+        return;
+    kern_box *box = session->box;
+    if (got != (ssize_t)sizeof(told)) { /* the supervisor has gone, and the box with it */
+        session->ended = true;
+        return;
+    }
+    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (told.news == CORE_EXEC_MASTER && header != NULL) {
+        int master = -1;
+        memcpy(&master, CMSG_DATA(header), sizeof(int));
+        (void)core_terminal_start(&box->terminal, master); /* without raw mode it works line by line */
+    } else if (told.news == CORE_EXEC_STARTED) {
+        box->executed = true;
+        box->exec_ns = core_now_ns();
+        kern_close_fd(&box->alive_fd); /* contract: end of file at the workload's exec */
+    } else {
+        session->told = told;
+        session->refused = told.news == CORE_EXEC_REFUSED;
+        session->ended = true;
+    }
+}
+
+static void on_signal(struct session *session)
+{
+    struct signalfd_siginfo info;
+    while (read(session->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        int signal = (int)info.ssi_signo;
+        if (signal == SIGWINCH) {
+            core_terminal_resize(&session->box->terminal);
+        } else if (signal != SIGPIPE) {
+            send_signal(session, session->escalated ? SIGKILL : signal);
+            session->escalated = true;
+        }
+    }
+}
+
+static void on_deadline(struct session *session)
+{
+    send_signal(session, session->timed_out ? SIGKILL : SIGTERM);
+    session->deadline_ms = session->timed_out ? 0 : session->deadline_ms + KILL_GRACE_MS;
+    session->timed_out = true;
+}
+
+static int wait_time(const struct session *session)
+{
+    const struct core_terminal *terminal = &session->box->terminal;
+    int64_t wait = terminal->in.length > 0 || terminal->out.length > 0 ? 20 : -1;
+    if (session->deadline_ms != 0) {
+        int64_t left = session->deadline_ms - core_now_ns() / 1000000;
+        left = left < 0 ? 0 : left > 60000 ? 60000 : left;
+        wait = wait < 0 || left < wait ? left : wait;
+    }
+    return (int)wait;
+}
+
+static void run(struct session *session)
+{
+    struct core_terminal *terminal = &session->box->terminal;
+    while (!session->ended) {
+        bool keys = terminal->master >= 0 && !terminal->in.closed && terminal->in.length == 0;
+        bool shows = terminal->master >= 0 && !terminal->out.closed && terminal->out.length == 0;
+        struct pollfd wait[4] = {{.fd = session->client, .events = POLLIN},
+                                 {.fd = session->signal_fd, .events = POLLIN},
+                                 {.fd = keys ? STDIN_FILENO : -1, .events = POLLIN},
+                                 {.fd = shows ? terminal->master : -1, .events = POLLIN}};
+        if (poll(wait, 4, wait_time(session)) < 0 && errno != EINTR)
+            return;
+        if (wait[1].revents != 0)
+            on_signal(session);
+        if (wait[2].revents != 0 || terminal->in.length > 0)
+            core_terminal_input(terminal);
+        if (wait[3].revents != 0 || terminal->out.length > 0)
+            core_terminal_output(terminal);
+        if (wait[0].revents != 0)
+            on_news(session);
+        if (session->deadline_ms != 0 && core_now_ns() / 1000000 >= session->deadline_ms)
+            on_deadline(session);
+    }
+    core_terminal_stop(terminal);
+}
+
+/* ---- Before and after ---- */
+
+static int choose_terminal(struct session *session, struct kern_error *err)
+{
+    kern_box *box = session->box;
+    box->own_terminal = kern_get_int(&box->options, "tty") != 0;
+    if (!box->own_terminal)
+        return 0;
+    if (isatty(STDIN_FILENO) == 0 || isatty(STDOUT_FILENO) == 0) {
+        kern_refuse(err, 0, "cannot give the command a terminal: kern's own input and output are not one");
+        kern_hint(err, "leave out -t, or run kern from a terminal");
+        return -ENOTTY;
+    }
+    if (ioctl(STDIN_FILENO, TIOCGWINSZ, &box->window) != 0)
+        box->window = (struct winsize){.ws_row = 24, .ws_col = 80};
+    return 0;
+}
+
+static int catch_signals(struct session *session, struct kern_error *err)
+{
+    sigset_t mask;
+    (void)sigemptyset(&mask);
+    static const int caught[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGWINCH, SIGPIPE};
+    for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
+        (void)sigaddset(&mask, caught[i]); /* valid signals */
+    if (sigprocmask(SIG_BLOCK, &mask, NULL) != 0)
+        return kern_refuse(err, errno, "cannot block signals");
+    session->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return session->signal_fd >= 0 ? 0 : kern_refuse(err, errno, "cannot catch signals");
+}
+
+static int start(struct session *session, struct kern_error *err)
+{
+    kern_box *box = session->box;
+    cleanup(core_record_clear) struct core_record record = {0};
+    int failed = core_report_open(box, err);
+    if (failed == 0)
+        failed = choose_terminal(session, err);
+    if (failed == 0)
+        failed = core_record_find(box->name, &record, err);
+    if (failed == 0)
+        failed = core_client_connect(&record, &session->client, err);
+    if (failed == 0)
+        failed = catch_signals(session, err);
+    if (failed != 0)
+        return failed;
+    int64_t timeout = kern_get_int(&box->options, "timeout");
+    box->start_ns = core_now_ns();
+    session->deadline_ms = timeout > 0 ? box->start_ns / 1000000 + timeout : 0;
+    core_report_alive(box);
+    return ask(session, err);
+}
+
+/* What the box's end does to the report of one command in it. */
+static struct core_evidence gather(const struct session *session, const struct kern_error *err)
+{
+    const struct core_exec_told *told = &session->told;
+    bool ended = told->news == CORE_EXEC_ENDED;
+    return (struct core_evidence){
+        .error = err,
+        .ended = ended,
+        .status = told->status,
+        .executed = session->box->executed,
+        .exec_failed = told->exec_failed,
+        .timed_out = session->timed_out,
+        .timeout_ms = kern_get_int(&session->box->options, "timeout"),
+        .blocked_call = told->blocked_call[0] != '\0' ? told->blocked_call : NULL,
+        .blocked_program = told->blocked_program,
+    };
+}
+
+static int conclude(struct session *session, struct kern_error *err)
+{
+    kern_box *box = session->box;
+    const struct core_exec_told *told = &session->told;
+    struct core_outcome outcome;
+    if (err->category == KERN_ERROR_NONE && session->ended && !box->executed)
+        *err = told->error;
+    if (err->category == KERN_ERROR_NONE && !box->executed && !session->timed_out)
+        (void)kern_fail(err, 0, "box \"%s\" ended before the command was executed",
+                        box->name); /* classified below */
+    box->end_ns = core_now_ns();
+    if (!box->executed)
+        core_report_not_alive(box);
+    struct core_evidence evidence = gather(session, err);
+    core_classify(&evidence, &outcome);
+    box->usage.cpu_us = told->news == CORE_EXEC_ENDED ? told->cpu_usec : -1;
+    const struct kern_limit memory = {.name = "memory",
+                                      .enforced = told->memory_cap == 0 ? -1 : told->memory_cap == 1};
+    kern_limit_set(
+        box, &memory); /* for the bytes only: the report of a command says nothing of the box's limits */
+    if (err->category != KERN_ERROR_NONE && (outcome.exit_code == 126 || outcome.exit_code == 127))
+        core_log_failure("%s", err->message);
+    else if (err->category != KERN_ERROR_NONE)
+        core_log_error(err);
+    if (outcome.started)
+        core_report_started(box, &outcome);
+    box->limit_count = 0;
+    int failed = core_report_write(box, &outcome);
+    if (failed != 0)
+        core_log_failure("cannot write the report to \"%s\": %s", kern_get_string(&box->options, "report"),
+                         strerror(-failed));
+    return outcome.exit_code;
+}
+
+static int exec_in(kern_box *box, char **command, int count)
+{
+    struct session session = {
+        .box = box, .command = command, .argument_count = count, .client = -1, .signal_fd = -1};
+    struct kern_error err = {0};
+    if (start(&session, &err) == 0)
+        run(&session);
+    kern_close_fd(&session.client);
+    kern_close_fd(&session.signal_fd);
+    return conclude(&session, &err);
+}
+
+int core_cmd_exec(int argc, char **argv)
+{
+    char word[] = "/bin/sh", *shell[] = {word, NULL};
+    kern_box box;
+    struct core_catalog catalog = {0};
+    struct kern_error err = {0};
+    int words = 0, code = 1;
+    bool help = false;
+    core_box_init(&box);
+    box.catalog = &catalog;
+    const struct core_verb *verb = core_verb_find(argv[0]);
+    int failed = core_secure_descriptors(&err);
+    if (failed == 0)
+        failed = core_args_verb(argc, argv, verb->options, &box.options, INT32_MAX, &words, &help, &err);
+    if (failed == 0 && !help && words == 0) {
+        failed = kern_refuse(&err, 0, "which box? kern exec takes a name and a command");
+        kern_hint(&err, "kern ps shows the boxes that run; kern exec NAME -- COMMAND");
+    }
+    if (failed != 0)
+        core_log_error(&err);
+    else if (help)
+        code = core_help_print(verb);
+    else {
+        (void)snprintf(box.name, sizeof(box.name), "%s", argv[1]); /* one that is too long is not found */
+        core_log_set_quiet(kern_get_int(&box.options, "quiet") != 0);
+        code = exec_in(&box, words > 1 ? argv + 2 : shell, words > 1 ? words - 1 : 1);
+    }
+    core_box_clear(&box);
+    core_values_clear(&box.options);
+    return code;
+}

@@ -1,0 +1,327 @@
+"""The life of boxes: detached ones and their logs, ps, stop, kill, wait, rm, and what is known of them afterwards."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import kerntest
+from kerntest import BoxCase, as_root_and_user
+
+STARTED = re.compile(r"^started '([^']+)' \[pid (\d+), detached\]\n$")
+
+
+class LifeCase(BoxCase):
+    """Detached boxes, ended after the test."""
+
+    number = 0
+
+    def name(self, word="life"):
+        LifeCase.number += 1
+        return f"{word}-{os.getpid()}-{LifeCase.number}"
+
+    def detach(self, *command, options=(), name=None, **keywords):
+        """A detached box with the busybox root; returns its name."""
+        name = name or self.name()
+        done = self.kern("box", name, "-d", "--rootfs", self.root, *options, "--", *command, report=False, **keywords)
+        self.assertEqual(done.code, 0, done)
+        found = STARTED.match(done.out)
+        self.assertTrue(found, done)
+        self.assertEqual(found.group(1), name)
+        kerntest._pids.add(int(found.group(2)))
+        self.supervisor = int(found.group(2))
+        self.addCleanup(self.forget, name)
+        return name
+
+    def forget(self, name):
+        self.kern("rm", "--force", name)
+
+    def ps(self, *words):
+        done = self.kern("ps", "--json", *words)
+        self.assertEqual((done.code, done.err), (0, ""), done)
+        return json.loads(done.out)
+
+    def row(self, name, *words):
+        rows = [row for row in self.ps(*words) if row["name"] == name]
+        return rows[0] if rows else None
+
+    def succeed(self, *words, **keywords):
+        done = self.kern(*words, **keywords)
+        self.assertEqual((done.code, done.err), (0, ""), done)
+        return done.out
+
+
+@as_root_and_user
+class Detached(LifeCase):
+    def test_it_lives_on_and_is_seen(self):
+        name = self.detach("sleep", "60", options=["-l", "team=blue", "-l", "odd=a\nb \\ \"c\"", "--memory", "64m"])
+        row = self.row(name)
+        self.assertEqual(row["pid"], self.supervisor)
+        self.assertEqual((row["status"], row["command"], row["rootfs"]), ("running", "sleep 60", self.root))
+        self.assertEqual(row["labels"], {"team": "blue", "odd": "a\nb \\ \"c\""})
+        self.assertEqual((row["ports"], row["pod"], row["health"]), ([], None, None))
+        self.assertLess(abs(row["started"] - time.time()), 10)
+        self.assertEqual(os.getsid(self.supervisor), self.supervisor)
+        self.assertIn(name, self.succeed("ps"))
+
+    def test_ps_filters(self):
+        name = self.detach("sleep", "60", options=["-l", "team=blue"])
+        for wanted in (f"name={name}", "label=team", "label=team=blue", "team=blue", "status=running"):
+            self.assertEqual([row["name"] for row in self.ps("--filter", wanted, "--filter", f"name={name}")], [name])
+        for other in ("name=other", "label=team=red", "label=tea", "status=paused", "health=healthy"):
+            self.assertIsNone(self.row(name, "--filter", other), other)
+        self.assertEqual(self.succeed("ps", "-q", "--filter", f"name={name}"), name + "\n")
+
+    def test_a_name_is_taken_once(self):
+        name = self.detach("sleep", "60")
+        done = self.kern("box", name, "-d", "--rootfs", self.root, "--", "true", report=False)
+        self.assert_failed(done, 1, f'"{name}"', "is running", hint="another name")
+        one_wins = [self.start("box", name + "-x", "-d", "--rootfs", self.root, "--", "sleep", "60", report=False)
+                    for _ in range(4)]
+        self.addCleanup(self.forget, name + "-x")
+        results = [running.wait() for running in one_wins]
+        kerntest._pids.update(int(found.group(2)) for done in results if (found := STARTED.match(done.out)))
+        self.assertEqual(sorted(done.code for done in results), [0, 1, 1, 1], results)
+
+    def test_a_start_that_fails_says_why(self):
+        name = self.name()
+        done = self.kern("box", name, "-d", "--rootfs", self.root, "--", "no-such-program", report=False)
+        self.assertEqual((done.code, done.out), (127, ""), done)
+        self.assertIn("kern: cannot start 'no-such-program' in box: not found\n", done.err)
+        done = self.kern("box", name, "-d", "--rootfs", "/nowhere", "--", "true", report=False)
+        self.assertEqual((done.code, done.out), (1, ""), done)
+        done = self.kern("box", name, "-d", "--rootfs", self.root, "-w", "/etc/passwd/x", "--", "true", report=False)
+        self.assertEqual((done.code, done.out), (125, ""), done)
+        self.assertIsNone(self.row(name, "-a"))
+
+    def test_the_caller_can_go(self):
+        """Nothing of the caller's is held: its pipes end although the box lives."""
+        name = self.detach("sh", "-c", "cat; echo over; sleep 60", stdin=subprocess.PIPE)
+        self.assertTrue(kerntest.eventually(lambda: self.kern("logs", name).out == "over\n"))
+
+    def test_options_are_checked(self):
+        self.refused("--stop-signal=nonsense", parts=['--stop-signal: "nonsense" is not a signal'])
+        self.refused("-l", "nonsense", parts=['cannot use --label "nonsense"'])
+        self.refused("--log-max=1k", parts=["--log-max"])
+
+    def test_a_foreground_box_is_seen_and_stopped(self):
+        name = self.name()
+        running = self.start("box", name, "--rootfs", self.root, "--", "sh", "-c", "echo ready; exec sleep 60")
+        self.assertEqual(running.line(), "ready\n")
+        self.assertTrue(kerntest.eventually(lambda: (self.row(name) or {}).get("status") == "running"))
+        self.assertEqual(self.succeed("stop", name), f"stopped '{name}' (pid {running.pid})\n")
+        self.assertEqual(running.wait().code, 143)
+        self.assertIsNone(self.row(name, "-a"))
+
+
+@as_root_and_user
+class Ends(LifeCase):
+    def test_stop_wait_and_the_row_that_stays(self):
+        name = self.detach("sh", "-c", "trap 'exit 5' TERM; while :; do sleep 0.05; done", options=["-l", "a=b"])
+        self.assertEqual(self.succeed("stop", name), f"stopped '{name}' (pid {self.supervisor})\n")
+        self.assertIsNone(self.row(name))
+        row = self.row(name, "-a")
+        self.assertEqual((row["exit_code"], row["health"], row["pid"], row["labels"]),
+                         (5, "exited", self.supervisor, {"a": "b"}))
+        self.assertLess(row["exited_ago"], 10)
+        self.assertEqual(self.succeed("wait", name), "5\n")
+        self.assertEqual(self.succeed("rm", name), f"removed '{name}'\n")
+        self.assertIsNone(self.row(name, "-a"))
+
+    def test_the_stop_signal_and_its_grace(self):
+        script = "trap 'echo usr1' USR1; trap '' TERM; while :; do sleep 0.05; done"
+        name = self.detach("sh", "-c", script, options=["--stop-signal", "SIGUSR1", "--stop-timeout", "0.3"])
+        time.sleep(0.1)
+        before = time.monotonic()
+        self.succeed("stop", name)
+        self.assertGreater(time.monotonic() - before, 0.25)
+        self.assertEqual(self.succeed("wait", name), f"{128 + signal.SIGUSR1}\n")
+        self.assertEqual(self.kern("logs", name).out, "usr1\n")
+
+    def test_a_grace_that_cannot_end_is_not_sat_out(self):
+        name = self.detach("sleep", "60")
+        before = time.monotonic()
+        self.succeed("stop", name)
+        self.assertLess(time.monotonic() - before, 5)
+        self.assertEqual(self.succeed("wait", name), "143\n")
+
+    def test_stop_with_a_grace_of_its_own(self):
+        name = self.detach("sh", "-c", "trap '' TERM; while :; do sleep 0.05; done")
+        self.succeed("stop", "-t", "0.2", name)
+        self.assertEqual(self.succeed("wait", name), "143\n")
+
+    def test_kill_and_signals(self):
+        name = self.detach("sh", "-c", "trap 'echo hup' HUP; while :; do sleep 0.05; done")
+        time.sleep(0.1)
+        self.succeed("kill", "--signal", "HUP", name)
+        self.assertTrue(kerntest.eventually(lambda: self.kern("logs", name).out == "hup\n"))
+        self.assertEqual(self.succeed("kill", name), f"killed '{name}'\n")
+        self.assertEqual(self.succeed("wait", name), "137\n")
+
+    def test_wait_waits(self):
+        name = self.detach("sh", "-c", "sleep 0.5; exit 9")
+        self.assertEqual(self.succeed("wait", name), "9\n")
+
+    def test_a_timeout_ends_a_detached_box(self):
+        name = self.detach("sleep", "60", options=["--timeout", "0.3"])
+        self.assertEqual(self.succeed("wait", name), "143\n")
+
+    def test_what_is_not_there(self):
+        for verb in ("stop", "kill", "inspect", "pause", "unpause"):
+            self.assert_failed(self.kern(verb, "nobody"), 1, "no running box named 'nobody'", hint="kern ps")
+        for verb in ("wait", "logs"):
+            self.assert_failed(self.kern(verb, "nobody"), 1, "no box named 'nobody' runs")
+        self.assert_failed(self.kern("rm", "nobody"), 1, "no box named 'nobody' to remove")
+        for verb in ("stop", "kill", "wait", "rm", "inspect", "exec"):
+            self.assertEqual(self.kern(verb, report=False).code, 1)
+        for name in ("../boxes/x", ".", "", "a/b"):
+            self.assertEqual(self.kern("stop", name).code, 1)
+
+    def test_stop_all(self):
+        names = [self.detach("sleep", "60") for _ in range(3)]
+        out = self.succeed("stop", "--all")
+        for name in names:
+            self.assertIn(f"stopped '{name}'", out)
+
+    def test_a_killed_supervisor(self):
+        """The box is dead, ps and stop tell the truth, and what is known afterwards is 137."""
+        name = self.detach("sleep", "4242", options=["-l", "a=b"])
+        os.kill(self.supervisor, signal.SIGKILL)
+        self.assertTrue(kerntest.eventually(lambda: not kerntest.running("sleep", "4242")))
+        self.assertIsNone(self.row(name))
+        self.assertEqual(self.kern("stop", name).code, 1)
+        self.assertEqual(self.succeed("wait", name), "137\n")
+        row = self.row(name, "-a")
+        self.assertEqual((row["exit_code"], row["labels"]), (137, {"a": "b"}))
+
+    def test_prune(self):
+        name = self.detach("true")
+        self.succeed("wait", name)
+        self.assertIn(f"removed '{name}'", self.succeed("prune"))
+        self.assertIsNone(self.row(name, "-a"))
+
+    def test_rows_of_yesterday_are_gone(self):
+        name = self.detach("true")
+        self.succeed("wait", name)
+        rows = [path for run in self.me.run_directories() if os.path.exists(path := os.path.join(run, "exited", name))]
+        self.assertEqual(len(rows), 1)
+        os.utime(rows[0], (time.time() - 90000, time.time() - 90000))
+        self.assertIsNone(self.row(name, "-a"))
+        self.assertFalse(os.path.exists(rows[0]))
+        self.assertFalse(os.path.exists(rows[0].replace("/exited/", "/logs/")))
+
+
+@as_root_and_user
+class Forged(LifeCase):
+    def test_a_forged_record_is_not_believed(self):
+        name = self.detach("sleep", "60")
+        run = next(run for run in self.me.run_directories() if os.path.exists(os.path.join(run, "boxes", name)))
+        forged = [os.path.join(run, "boxes", f"forged-{i}-{os.getpid()}") for i in range(3)]
+        with open(forged[0], "w", encoding="utf-8") as file:  # nobody holds it
+            file.write(f"pid {os.getpid()}\nstatus running\n")
+        os.symlink(os.path.join(run, "boxes", name), forged[1])
+        os.mkfifo(forged[2])
+        names = [row["name"] for row in self.ps()]
+        self.assertIn(name, names)
+        self.assertEqual([path for path in forged if os.path.basename(path) in names], [])
+        for path in forged:
+            self.assertEqual(self.kern("exec", os.path.basename(path), "--", "true").code, 1)
+        for path in forged:
+            if os.path.lexists(path):
+                os.unlink(path)
+
+
+@as_root_and_user
+class Logs(LifeCase):
+    def test_both_streams(self):
+        name = self.detach("sh", "-c", "echo one; echo two >&2; printf three")
+        self.succeed("wait", name)
+        done = self.kern("logs", name)
+        self.assertEqual((done.code, done.out, done.err), (0, "one\nthree", "two\n"))
+
+    def test_tail_since_and_timestamps(self):
+        name = self.detach("sh", "-c", "for i in 1 2 3 4 5; do echo $i; done")
+        self.succeed("wait", name)
+        self.assertEqual(self.succeed("logs", "--tail", "2", name), "4\n5\n")
+        self.assertEqual(self.succeed("logs", "-n", "0", name), "")
+        self.assertEqual(self.succeed("logs", "--since", "1h", name), "1\n2\n3\n4\n5\n")
+        self.assertEqual(self.succeed("logs", "--since", "2100-01-01", name), "")
+        stamped = self.succeed("logs", "--timestamps", name).splitlines()
+        self.assertRegex(stamped[0], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z 1$")
+        self.assertEqual(self.succeed("logs", "--since", stamped[3].split()[0], name), "4\n5\n")
+        self.assertEqual(self.kern("logs", "--since", "nonsense", name).code, 1)
+
+    def test_follow_ends_with_the_box(self):
+        name = self.detach("sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done")
+        self.assertEqual(self.succeed("logs", "-f", name), "1\n2\n3\n")
+
+    def test_a_flood_is_rotated(self):
+        name = self.detach("sh", "-c", "seq 1 200000", options=["--log-max", "256k"])
+        self.succeed("wait", name)
+        lines = self.succeed("logs", name).splitlines()
+        self.assertEqual(lines[-1], "200000")
+        self.assertEqual(lines, [str(i) for i in range(200001 - len(lines), 200001)])
+        run = next(run for run in self.me.run_directories() if os.path.exists(os.path.join(run, "logs", name)))
+        sizes = [os.path.getsize(os.path.join(run, "logs", name, part)) for part in "01"]
+        self.assertLessEqual(sum(sizes), 256 * 1024)
+        self.assertGreater(sum(sizes), 100 * 1024)
+
+    def test_long_lines_and_odd_bytes(self):
+        name = self.detach("sh", "-c", "head -c 30000 /dev/zero | tr '\\0' x; echo; printf 'a\\033b\\n'")
+        self.succeed("wait", name)
+        self.assertEqual(self.succeed("logs", name), "x" * 30000 + "\na\033b\n")
+
+    def test_a_terminal_without_anybody(self):
+        name = self.detach("sh", "-c", "tty; stty size", options=["-t"])
+        self.succeed("wait", name)
+        self.assertEqual(self.succeed("logs", name), "/dev/pts/0\n24 80\n")
+
+    def test_a_foreground_box_has_none(self):
+        name = self.name()
+        running = self.start("box", name, "--rootfs", self.root, "--", "sh", "-c", "echo ready; exec sleep 60")
+        running.line()
+        self.assert_failed(self.kern("logs", name), 1, f"box '{name}' has no log", hint="-d")
+        self.succeed("stop", name)
+        running.wait()
+
+
+@as_root_and_user
+class Looks(LifeCase):
+    def test_inspect_and_stats(self):
+        name = self.detach("sleep", "60", options=["-e", "SECRET=hidden"])
+        done = self.succeed("inspect", name, "--json")
+        box = json.loads(done)
+        wanted = {"name", "pid", "pid1", "rootfs", "command", "started", "uptime", "ports", "health", "mem_bytes", "cpu_usec",
+                  "tasks", "pod", "egress", "landlock_rw", "memory_max", "pids_max"}
+        self.assertEqual(wanted - set(box), set())
+        self.assertEqual((box["name"], box["pid"]), (name, self.supervisor))
+        with open(f"/proc/{box['pid1']}/cmdline", "rb") as file:
+            self.assertEqual(file.read(), b"sleep\x0060\x00")
+        self.assertNotIn("hidden", done)
+        self.assertIn(f'"{name}"', self.succeed("inspect", name))
+        row = json.loads(self.succeed("stats", "--json", name))[0]
+        self.assertEqual((row["name"], row["pid"]), (name, self.supervisor))
+        if self.limits_bind():
+            self.assertEqual((box["tasks"], row["tasks"]), (1, 1))
+            self.assertGreater(box["mem_bytes"], 0)
+            self.assertEqual((box["memory_max"], box["pids_max"]), (512 << 20, 512))
+        self.assertIn(name, self.succeed("stats", "--no-stream"))
+
+    def test_pause(self):
+        name = self.detach("sleep", "60")
+        done = self.kern("pause", name)
+        if done.code != 0:
+            self.assert_failed(done, 1, "no control group of version 2", hint="--signal STOP")
+            self.assertEqual(self.row(name)["status"], "running")
+            self.assertEqual(self.kern("exec", name, "--", "true").code, 0)
+            return
+        self.assertEqual(self.row(name)["status"], "paused")
+        self.assert_failed(self.kern("exec", name, "--", "true"), 1, "is paused", hint="kern unpause")
+        self.succeed("unpause", name)
+        self.assertEqual(self.kern("exec", name, "--", "true").code, 0)
+
+
+if __name__ == "__main__":
+    kerntest.main()
