@@ -90,6 +90,7 @@ struct core_mount {
     int fd;       /* BIND: O_PATH of the source, made in prepare */
     char *source; /* BIND: canonical host path */
     bool directory;
+    bool is_tree; /* BIND: fd is a mount that is attached nowhere, nobody else's */
     dev_t dev, rdev;
     ino_t ino;
     void *bytes;

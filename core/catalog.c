@@ -15,6 +15,8 @@
 #include "seccomp/seccomp_manifest.h"
 #include "vcpu/vcpu_check.h"
 #include "vcpu/vcpu_manifest.h"
+#include "vdisk/vdisk_check.h"
+#include "vdisk/vdisk_manifest.h"
 #include "view/view_manifest.h"
 
 #include <string.h>
@@ -40,6 +42,7 @@ static const struct builtin builtins[] = {
     /* Its judgement of a profile is pure and compiled into kern too, so that a kern.toml is refused when it
      * is read and without opening the plugin. */
     {TABLE(VCPU_MANIFEST, .check = vcpu_check), .always = false},
+    {TABLE(VDISK_MANIFEST, .check = vdisk_check), .always = false},
     {TABLE(IMAGE_MANIFEST), .always = false}, /* wanted with --image */
     {TABLE(EXAMPLE_MANIFEST), .always = false},
 };

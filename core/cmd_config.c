@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Profiles of these kinds can be written already; their plugins come later. */
-static const char *const later_kinds[] = {"vgpio", "vdisk", NULL};
+static const char *const later_kinds[] = {"vgpio", NULL};
 
 static void drop_config(struct core_config **config)
 {

@@ -355,6 +355,14 @@ const char *config_table_text(const struct config_table *table, const char *name
     return NULL;
 }
 
+bool config_table_is_true(const struct config_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->key_count; i++)
+        if (strcmp(table->key[i].def->name, name) == 0)
+            return cfg_getbool(table->cfg, name) == cfg_true;
+    return false;
+}
+
 /* ---- Out of libconfuse again -------------------------------------------------------------------------- */
 
 /* The shortest decimal that reads back as the same double: 0.1 stays 0.1. */

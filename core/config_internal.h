@@ -68,6 +68,8 @@ int config_table_fill(const struct core_config *config, const struct config_sche
 void config_table_clear(struct config_table *table);
 /* The text of one string option, or NULL when the table does not have the key. */
 const char *config_table_text(const struct config_table *table, const char *name);
+/* The same for a truth value: false also where the key is not given. */
+bool config_table_is_true(const struct config_table *table, const char *name);
 /* Hands each key of the table to the value of its name; keys whose value was already set by a file are left
  * when `only_unset`. Keys without a value of that name are skipped. */
 int config_table_apply(const struct core_config *config, const struct config_table *table,

@@ -305,6 +305,17 @@ static int check_required(const struct core_config *config, const struct config_
     return 0;
 }
 
+/* A profile that names no backend has the pool that says default = true, where the kind knows such a key. */
+static const char *default_pool(const struct config_kind *kind, const char *otherwise)
+{
+    if (config_schema_option(&kind->pool_schema, "default") == NULL)
+        return otherwise;
+    for (size_t i = 0; i < kind->pool_count; i++)
+        if (config_table_is_true(&kind->pool[i], "default"))
+            return config_table_text(&kind->pool[i], "id");
+    return otherwise;
+}
+
 static int resolve_pool(const struct core_config *config, const struct config_kind *kind, const char *backend,
                         struct core_profile *profile, struct kern_error *err)
 {
@@ -358,7 +369,10 @@ int config_kind_resolve(const struct core_config *config, const struct config_ki
     r = r < 0 ? r : check_required(config, row, &profile.values, err);
     const struct core_value *backend = core_values_find(&profile.values, "backend");
     if (r == 0 && kind->pool_name != NULL && backend != NULL && backend->text != NULL)
-        r = resolve_pool(config, kind, backend->text, &profile, err);
+        r = resolve_pool(config, kind,
+                         backend->source == KERN_FROM_DEFAULT ? default_pool(kind, backend->text)
+                                                              : backend->text,
+                         &profile, err);
     r = r < 0 ? r : judge(config, kind, row, plugin, &profile, err);
     if (r < 0)
         return r;

@@ -130,6 +130,7 @@ int core_launch(kern_box *box, struct kern_error *err)
 {
     bool maps_are_ours = box->ids.how == KERN_IDS_PARENT || box->ids.how == KERN_IDS_HELPER;
     atomic_store(&box->shared->go, maps_are_ours ? 0 : 1);
+    core_offer_trees(box);
     int failed = box->fork_style ? 0 : map_stacks(box, err);
     if (failed == 0 && box->ids.shifted != 0)
         failed = core_detach_sources(box, err);

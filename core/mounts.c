@@ -155,6 +155,25 @@ int kern_add_file(kern_box *box, const char *target, uint32_t mode, const void *
     return 0;
 }
 
+int kern_add_tree(kern_box *box, int32_t tree, const char *target, uint32_t flags, struct kern_error *err)
+{
+    struct core_mount *mount = NULL;
+    int failed = new_mount(box, target, &mount, err);
+    if (failed != 0)
+        return failed;
+    *mount = (struct core_mount){.kind = CORE_BIND,
+                                 .target = mount->target,
+                                 .flags = flags,
+                                 .directory = true,
+                                 .is_tree = true,
+                                 .source = strdup(target),
+                                 .fd = fcntl(tree, F_DUPFD_CLOEXEC, 3)};
+    box->mount_count++; /* from here on the box clears it up, whatever failed */
+    return mount->fd < 0 || mount->source == NULL
+               ? kern_fail(err, ENOMEM, "cannot keep the mount for \"%s\"", target)
+               : 0;
+}
+
 int kern_root_source(kern_box *box, int32_t fd, struct kern_error *err)
 {
     return core_mount_source(&box->root_source, fd, err);
@@ -271,6 +290,13 @@ static int give_ids(const struct core_mount *mount, int tree, int userns, struct
     return failed;
 }
 
+void core_offer_trees(kern_box *box)
+{
+    for (size_t i = 0; i < box->mount_count; i++)
+        if (box->mount[i].is_tree)
+            box->shared->tree[i] = box->mount[i].fd; /* the mount's; closed with it */
+}
+
 static bool wants_ids(const struct core_mount *mount)
 {
     return mount->kind == CORE_BIND && (mount->flags & KERN_MOUNT_DEVICE) == 0;
@@ -281,7 +307,7 @@ int core_detach_sources(kern_box *box, struct kern_error *err)
     int failed =
         box->root_source.source != NULL ? detach_copy(&box->root_source, &box->shared->root_tree, err) : 0;
     for (size_t i = 0; failed == 0 && i < box->mount_count; i++)
-        if (wants_ids(&box->mount[i]))
+        if (wants_ids(&box->mount[i]) && !box->mount[i].is_tree)
             failed = detach_copy(&box->mount[i], &box->shared->tree[i], err);
     return failed;
 }
@@ -312,7 +338,8 @@ int core_idmap_mounts(kern_box *box, struct kern_error *err)
         if (!wants_ids(mount))
             continue;
         auto_fd userns = -1;
-        int failed = volume_namespace(box, mount, &userns);
+        int failed =
+            mount->is_tree ? own_namespace(box, &userns, err) : volume_namespace(box, mount, &userns);
         if (failed != 0)
             return kern_fail(err, -failed, "cannot make the id map of volume \"%s\"", mount->source);
         failed = give_ids(mount, box->shared->tree[i], userns, err);

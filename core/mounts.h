@@ -11,6 +11,8 @@ int core_mount_source_path(int fd, char *ret_path, size_t size, struct kern_erro
 /* Host side, real root, before the clone, so that every process of the box has the descriptors: detached copies of all
  * sources. */
 int core_detach_sources(kern_box *box, struct kern_error *err);
+/* Host side, before the clone: mounts that plugins made go to the box as they are. */
+void core_offer_trees(kern_box *box);
 /* After the maps are written: gives those copies the ids of the box. */
 int core_idmap_mounts(kern_box *box, struct kern_error *err);
 void core_mounts_clear(kern_box *box);

@@ -220,7 +220,7 @@ class Vcpu(Limits):
         self.assertIn("greeting", result.err)
 
     def test_kinds_of_later_builds(self):
-        for token in ("vgpio:leds", "vdisk:scratch"):
+        for token in ("vgpio:leds",):
             self.refused(token, parts=["not available in this build"])
 
 

@@ -57,6 +57,9 @@ int32_t kern_child_reopen(const kern_box *box, struct kern_error *err);
 int kern_disk_scratch(kern_box *box, struct kern_error *err);
 /* enter: that directory, or -1. */
 int32_t kern_child_disk(const kern_box *box);
+/* prepare, real root: a mount that the caller made and attached nowhere (fsmount, open_tree), a file system of the box's own,
+ * is put at `target` with the box's ids: what belongs to 0 in it is the box's root's. The box keeps its own copy of `tree`. */
+int kern_add_tree(kern_box *box, int32_t tree, const char *target, uint32_t flags, struct kern_error *err);
 /* Mount points may be made in the root: it is private to the box, not a directory of the host. */
 void kern_root_is_private(kern_box *box);
 /* enter: `fd` is the mounted new root. The core keeps it; it closes at exec. */

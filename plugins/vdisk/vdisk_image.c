@@ -1,0 +1,307 @@
+/* The images of disks that stand in a pool's directory: NAME.img, a sparse file with an ext4 in it, mode 0600. One that is not
+ * persistent has no name at all and is gone with the last descriptor. In prepare, in kern.
+ *
+ * The lock is on the open file that goes to the loop device or the server, so it lasts exactly as long as somebody may still
+ * write to the image, also when kern itself is killed. An image gets its name when it is complete. */
+#include "vdisk_ext4.h"
+#include "vdisk_state.h"
+
+#include "kern/cleanup.h"
+#include "kern/sys.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#define GUESSES    6
+#define BUSY_TRIES 20 /* times 10 ms: whoever had it may be on its way out */
+
+struct place {
+    const char *path; /* the pool's directory */
+    int fd;
+    char name[72];
+};
+
+/* ---- The pool ---- */
+
+static int open_pool(const struct vdisk_disk *disk, const kern_values *pool, struct place *place,
+                     struct kern_error *err)
+{
+    struct stat st;
+    place->path = kern_get_string(pool, "path");
+    place->fd = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (place->fd < 0) {
+        kern_refuse(err, errno, "cannot use disk pool \"%s\": \"%s\"", disk->pool, place->path);
+        kern_hint(err, "mkdir -p -m 700 '%s'", place->path);
+        return -ENOENT;
+    }
+    if (fstat(place->fd, &st) != 0 || (st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & 022) != 0) {
+        kern_refuse(err, 0, "cannot use disk pool \"%s\": others may write to \"%s\"", disk->pool,
+                    place->path);
+        kern_hint(err, "chown %u '%s' && chmod 700 '%s'", geteuid(), place->path, place->path);
+        return -EPERM;
+    }
+    (void)snprintf(place->name, sizeof(place->name), "%s.img",
+                   disk->name); /* names were checked when they were read */
+    return 0;
+}
+
+static uint64_t taken_in_pool(const struct place *place)
+{
+    uint64_t sum = 0;
+    int copy = openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    auto_dir list = copy < 0 ? NULL : fdopendir(copy);
+    const struct dirent *entry;
+    struct stat st;
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        size_t length = strlen(entry->d_name);
+        if (length > 4 && strcmp(entry->d_name + length - 4, ".img") == 0 &&
+            fstatat(place->fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            sum += (uint64_t)st.st_size;
+    }
+    return sum;
+}
+
+static int check_room(const struct vdisk_disk *disk, const kern_values *pool, const struct place *place,
+                      struct kern_error *err)
+{
+    struct statvfs fs;
+    uint64_t image = vdisk_first_guess(disk->size);
+    if (fstatvfs(place->fd, &fs) != 0)
+        return kern_refuse(err, errno, "cannot look at disk pool \"%s\" (\"%s\")", disk->pool, place->path);
+    if ((fs.f_flag & ST_RDONLY) != 0)
+        return kern_refuse(err, EROFS, "cannot make a disk in pool \"%s\" (\"%s\")", disk->pool, place->path);
+    uint64_t there = (uint64_t)fs.f_bavail * fs.f_frsize;
+    if (image > there)
+        return kern_refuse(err, ENOSPC,
+                           "cannot make disk \"%s\" in \"%s\": it takes up to %" PRIu64 " MiB, and %" PRIu64
+                           " are free",
+                           disk->name, place->path, (image >> 20) + 1, there >> 20);
+    if (kern_get_string(pool, "size") == NULL || !disk->persistent)
+        return 0;
+    uint64_t taken = taken_in_pool(place), all = (uint64_t)kern_get_int(pool, "size");
+    if (taken > all || image - (image - disk->size) > all - taken)
+        return kern_refuse(err, 0,
+                           "cannot make disk \"%s\": pool \"%s\" of %s has images of %" PRIu64 " MiB already",
+                           disk->name, disk->pool, kern_get_string(pool, "size"), taken >> 20);
+    return 0;
+}
+
+/* ---- Making one ---- */
+
+static int read_super(int fd, struct vdisk_super *ret_super)
+{
+    unsigned char bytes[VDISK_SUPER_BYTES];
+    ssize_t got = pread(fd, bytes, sizeof(bytes), VDISK_SUPER_AT);
+    return got == (ssize_t)sizeof(bytes) ? vdisk_read_super(bytes, ret_super) : -EINVAL;
+}
+
+static int refuse_mkfs(int code, const char *said, struct kern_error *err)
+{
+    if (code == -ENOENT) {
+        kern_refuse(err, 0, "cannot make a disk: there is no mkfs.ext4 on this machine");
+        kern_hint(err, "apt-get install e2fsprogs, or use backend = \"ram\"");
+        return -ENOENT;
+    }
+    if (code < 0)
+        return kern_fail(err, -code, "cannot run mkfs.ext4");
+    return kern_fail(err, 0, "cannot make a disk: mkfs.ext4 ended with %d: %s", code, said);
+}
+
+static int run_mkfs(int fd, uint32_t journal, struct kern_error *err)
+{
+    char path[40], said[200], features[80];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fits: a number is short */
+    (void)snprintf(features, sizeof(features), "^resize_inode,%shas_journal", journal ? "" : "^"); /* fits */
+    const char *const words[] = {"mkfs.ext4",
+                                 "-q",
+                                 "-F",
+                                 "-b",
+                                 "4096",
+                                 "-m",
+                                 "0",
+                                 "-O",
+                                 features,
+                                 "-E",
+                                 "root_owner=0:0,lazy_itable_init=1,lazy_journal_init=1,nodiscard",
+                                 path,
+                                 NULL};
+    int code = vdisk_run(words, fd, said, sizeof(said));
+    return code == 0 ? 0 : refuse_mkfs(code, said, err);
+}
+
+/* How much mkfs needs for itself is its own affair, so the image is made, looked at and made again until what is left for files is
+ * what was asked for. It touches little of a sparse file: some ten milliseconds each time, and only at first use. */
+static int make_fs(int fd, const struct vdisk_disk *disk, uint32_t kernel, struct kern_error *err)
+{
+    uint64_t bytes = vdisk_first_guess(disk->size);
+    for (int guess = 0; guess < GUESSES; guess++) {
+        struct vdisk_super super;
+        if (ftruncate(fd, 0) != 0 || ftruncate(fd, (off_t)bytes) != 0)
+            return kern_refuse(err, errno,
+                               "cannot make disk \"%s\" of %" PRIu64 " bytes: its pool \"%s\" cannot hold it",
+                               disk->name, disk->size, disk->pool);
+        int failed = run_mkfs(fd, kernel && disk->persistent, err);
+        if (failed != 0)
+            return failed;
+        if (read_super(fd, &super) != 0)
+            return kern_fail(err, 0, "cannot make disk \"%s\": mkfs.ext4 made something else", disk->name);
+        uint64_t next = vdisk_next_guess(bytes, &super, vdisk_wanted_free(disk->size, super.blocks, kernel));
+        if (next == bytes)
+            return 0;
+        bytes = next;
+    }
+    return 0; /* a few blocks more or less */
+}
+
+/* Without a name, so that nothing is left of a half-made image; where the file system has no such thing, with one that goes at
+ * once or, for one that shall stay, is made anew by whoever comes next. */
+static int new_file(const struct vdisk_disk *disk, const struct place *place, uint32_t *ret_named,
+                    struct kern_error *err)
+{
+    char name[80];
+    (void)snprintf(name, sizeof(name), ".%s.new", place->name); /* fits */
+    *ret_named = 0;
+    int fd = openat(place->fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
+        fd = openat(place->fd, name, O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+        *ret_named = fd >= 0 && disk->persistent;
+        if (fd >= 0 && !disk->persistent)
+            (void)unlinkat(place->fd, name, 0); /* it was just made */
+    }
+    if (fd < 0)
+        return kern_refuse(err, errno, "cannot make a disk in pool \"%s\" (\"%s\")", disk->pool, place->path);
+    return fd;
+}
+
+static int give_name(int fd, const struct place *place, uint32_t named)
+{
+    char from[40], old[80];
+    (void)snprintf(from, sizeof(from), "/proc/self/fd/%d", fd); /* fits: a number is short */
+    (void)snprintf(old, sizeof(old), ".%s.new", place->name);   /* fits */
+    int failed = named ? renameat2(place->fd, old, place->fd, place->name, RENAME_NOREPLACE)
+                       : linkat(AT_FDCWD, from, place->fd, place->name, AT_SYMLINK_FOLLOW);
+    return failed != 0 ? -errno : 0;
+}
+
+static int make_image(struct vdisk_disk *disk, const kern_values *pool, const struct place *place,
+                      uint32_t kernel, struct kern_error *err)
+{
+    uint32_t named = 0;
+    int failed = check_room(disk, pool, place, err);
+    auto_fd fd = failed == 0 ? new_file(disk, place, &named, err) : -1;
+    if (fd < 0)
+        return failed != 0 ? failed : -EIO;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        return -EBUSY;
+    failed = make_fs(fd, disk, kernel, err);
+    if (failed == 0 && disk->persistent)
+        failed = give_name(fd, place, named);
+    if (failed == -EEXIST)
+        return -EBUSY; /* somebody else was faster, and uses it */
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot name the image \"%s/%s\"", place->path, place->name);
+    disk->is_new = 1;
+    disk->image = steal_fd(&fd);
+    return 0;
+}
+
+/* ---- Using one ---- */
+
+static int lock_image(int fd)
+{
+    static const struct timespec moment = {.tv_nsec = 10000000};
+    for (int i = 0; i < BUSY_TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return 0;
+        if (errno != EWOULDBLOCK)
+            return -errno;
+        (void)nanosleep(&moment, NULL); /* a shorter sleep only asks sooner */
+    }
+    return -EBUSY;
+}
+
+/* What kern mounts as root must be nobody else's work. */
+static int check_file(const struct vdisk_disk *disk, const struct place *place, int fd,
+                      struct vdisk_super *super, struct kern_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return kern_refuse(err, errno, "cannot look at \"%s/%s\"", place->path, place->name);
+    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+        return kern_refuse(
+            err, 0, "cannot use \"%s/%s\": it is not a file that only its owner, the caller, can write",
+            place->path, place->name);
+    if (read_super(fd, super) != 0)
+        return kern_refuse(err, 0, "cannot use \"%s/%s\": it is not an ext4 image of kern's", place->path,
+                           place->name);
+    uint64_t least = disk->size, most = 2 * vdisk_first_guess(disk->size) + (8 << 20);
+    if (super->blocks * VDISK_BLOCK >= least && super->blocks * VDISK_BLOCK <= most)
+        return 0;
+    kern_refuse(err, 0, "disk \"%s\" was made with another size: its image has %" PRIu64 " MiB", disk->name,
+                super->blocks >> 8);
+    kern_hint(err, "give it the size that it had, or remove it with all that is in it: rm '%s/%s'",
+              place->path, place->name);
+    return -EINVAL;
+}
+
+static int run_check(const struct vdisk_disk *disk, const struct place *place, int fd, struct kern_error *err)
+{
+    char path[40], said[200];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fits: a number is short */
+    const char *const words[] = {"e2fsck", "-p", path, NULL};
+    int code = vdisk_run(words, fd, said, sizeof(said));
+    if (code >= 0 && (code & ~3) == 0)
+        return 0; /* clean, or mended */
+    if (code == -ENOENT) {
+        kern_refuse(err, 0, "disk \"%s\" was torn by a crash, and there is no e2fsck on this machine",
+                    disk->name);
+        kern_hint(err, "apt-get install e2fsprogs");
+        return -ENOENT;
+    }
+    kern_refuse(err, code < 0 ? -code : 0, "disk \"%s\" is damaged, and e2fsck -p does not mend it: %s",
+                disk->name, code < 0 ? "" : said);
+    kern_hint(err, "e2fsck -f '%s/%s'", place->path, place->name);
+    return -EIO;
+}
+
+static int use_image(struct vdisk_disk *disk, const struct place *place, struct kern_error *err)
+{
+    struct vdisk_super super;
+    auto_fd fd = openat(place->fd, place->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT)
+        return -ENOENT;
+    if (fd < 0)
+        return kern_refuse(err, errno, "cannot open \"%s/%s\"", place->path, place->name);
+    int failed = lock_image(fd);
+    if (failed != 0)
+        return failed;
+    failed = check_file(disk, place, fd, &super, err);
+    if (failed == 0 && !super.clean)
+        failed = run_check(disk, place, fd, err);
+    if (failed == 0)
+        disk->image = steal_fd(&fd);
+    return failed;
+}
+
+int vdisk_image_open(struct vdisk_disk *disk, const kern_values *pool, uint32_t kernel,
+                     struct kern_error *err)
+{
+    struct place place = {.fd = -1};
+    int failed = open_pool(disk, pool, &place, err);
+    auto_fd folder = place.fd; /* closes it, whatever comes */
+    if (failed != 0)
+        return failed;
+    if (!disk->persistent)
+        return make_image(disk, pool, &place, kernel, err);
+    failed = use_image(disk, &place, err);
+    if (failed == -ENOENT && err->category == KERN_ERROR_NONE)
+        failed = make_image(disk, pool, &place, kernel, err);
+    (void)folder; /* used by its clean-up only */
+    return failed;
+}
