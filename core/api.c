@@ -1,11 +1,9 @@
 /* The functions of plugin.h and provide.h that only touch the box structure: what prepare asks for, what enter may look up.
  * prepare, teardown and callbacks run in kern; those marked [enter] run in the box's first process and allocate nothing. */
 #include "box.h"
-#include "execs.h"
 
 #include "cleanup.h"
 #include "guard.h"
-#include "log.h"
 #include "registry.h"
 
 #include <linux/seccomp.h>
@@ -18,7 +16,7 @@
 /* ---- Small growing arrays ---- */
 
 /* One more zeroed element at the end of *array, or NULL. */
-static void *grow(void *array, size_t *count, size_t size)
+void *core_grow(void *array, size_t *count, size_t size)
 {
     void **where = array;
     char *grown = realloc(*where, (*count + 1) * size);
@@ -59,53 +57,19 @@ static int no_memory(struct kern_error *err)
     return kern_fail(err, ENOMEM, "cannot keep what a plugin asked for");
 }
 
-/* ---- Notes ---- */
-
-static void remember(kern_box *box, const char *text)
-{
-    for (size_t i = 0; i < box->notes.count; i++)
-        if (strcmp(box->notes.item[i], text) == 0)
-            return;
-    (void)core_list_add(&box->notes, text); /* the line itself is printed whatever the report holds */
-}
-
-static bool is_new(const kern_box *box, const char *text)
-{
-    for (size_t i = 0; i < box->notes.count; i++)
-        if (strcmp(box->notes.item[i], text) == 0)
-            return false;
-    return true;
-}
-
-void kern_note(kern_box *box, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args); /* a cut note is still a note */
-    va_end(args);
-    if (is_new(box, text))
-        core_log_note("%s", text);
-    remember(box, text);
-}
-
-void kern_warn(kern_box *box, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args); /* a cut warning is still a warning */
-    va_end(args);
-    if (is_new(box, text))
-        core_log_warning("%s", text);
-    remember(box, text);
-}
-
 /* ---- Facts [enter] ---- */
 
 const char *kern_box_name(const kern_box *box)
 {
     return box->name;
+}
+
+const char *kern_box_command(const kern_box *box, uint32_t index)
+{
+    for (uint32_t i = 0; box->command != NULL && box->command[i] != NULL; i++)
+        if (i == index)
+            return box->command[i];
+    return NULL;
 }
 
 int32_t kern_box_strict(const kern_box *box)
@@ -226,7 +190,7 @@ int kern_add_namespace(kern_box *box, uint64_t flag, struct kern_error *err)
 
 int kern_receive_fd(kern_box *box, uint32_t tag, kern_fd_fn fn, struct kern_error *err)
 {
-    struct core_receiver *receiver = grow(&box->receiver, &box->receiver_count, sizeof(*receiver));
+    struct core_receiver *receiver = core_grow(&box->receiver, &box->receiver_count, sizeof(*receiver));
     if (receiver == NULL)
         return no_memory(err);
     *receiver = (struct core_receiver){.tag = tag, .fn = fn, .owner = box->current};
@@ -239,7 +203,7 @@ int kern_add_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32
     struct core_worker *worker = NULL;
     if (count > sizeof(worker->fd) / sizeof(worker->fd[0]))
         return kern_fail(err, E2BIG, "cannot give a worker %u descriptors", count);
-    worker = grow(&box->worker, &box->worker_count, sizeof(*worker));
+    worker = core_grow(&box->worker, &box->worker_count, sizeof(*worker));
     if (worker == NULL)
         return no_memory(err);
     worker->fn = fn;
@@ -254,7 +218,7 @@ int kern_add_rule(kern_box *box, const struct kern_rule *rule, struct kern_error
 {
     if (rule->struct_size < sizeof(*rule) || rule->arg_count > 4)
         return kern_fail(err, EINVAL, "cannot add a filter rule: it is malformed");
-    struct kern_rule *copy = grow(&box->rule, &box->rule_count, sizeof(*copy));
+    struct kern_rule *copy = core_grow(&box->rule, &box->rule_count, sizeof(*copy));
     if (copy == NULL)
         return no_memory(err);
     *copy = *rule;
@@ -267,7 +231,7 @@ int kern_on_call(kern_box *box, int32_t call, kern_call_fn fn, struct kern_error
         if (box->handler[i].call == call)
             return kern_fail(err, EEXIST, "cannot handle system call %d: plugin \"%s\" does already", call,
                              box->handler[i].owner->name);
-    struct core_handler *handler = grow(&box->handler, &box->handler_count, sizeof(*handler));
+    struct core_handler *handler = core_grow(&box->handler, &box->handler_count, sizeof(*handler));
     if (handler == NULL)
         return no_memory(err);
     *handler = (struct core_handler){.call = call, .fn = fn, .owner = box->current};
@@ -313,85 +277,6 @@ int32_t kern_dispatch_call(kern_box *box, struct kern_call *call)
         return handling.answer;
     }
     return -ENOENT;
-}
-
-/* ---- Report ---- */
-
-static struct core_field *new_field(kern_box *box, const char *key)
-{
-    struct core_field *field = grow(&box->field, &box->field_count, sizeof(*field));
-    if (field == NULL)
-        return NULL;
-    field->owner = box->current;
-    field->key = strdup(key);
-    return field;
-}
-
-void kern_report_string(kern_box *box, const char *key, const char *value)
-{
-    struct core_field *field = new_field(box, key);
-    if (field != NULL)
-        field->text = strdup(value);
-}
-
-void kern_report_int(kern_box *box, const char *key, int64_t value)
-{
-    struct core_field *field = new_field(box, key);
-    if (field != NULL)
-        field->number = value;
-}
-
-/* Returns the row for this denial, counted once more; NULL without memory. */
-struct core_denied *core_count_denied(kern_box *box, const char *kind, const char *what, const char *reason)
-{
-    for (size_t i = 0; i < box->denied_count; i++) {
-        struct core_denied *row = &box->denied[i];
-        if (strcmp(row->kind, kind) == 0 && strcmp(row->what, what) == 0) {
-            row->count++;
-            return row;
-        }
-    }
-    /* A box that is denied a million different things must not fill kern's memory. */
-    if (box->denied_count >= 1024)
-        return NULL;
-    struct core_denied *row = grow(&box->denied, &box->denied_count, sizeof(*row));
-    if (row == NULL)
-        return NULL;
-    (void)snprintf(row->kind, sizeof(row->kind), "%s", kind); /* the three kinds fit */
-    row->what = strdup(what);
-    row->reason = strdup(reason);
-    row->count = 1;
-    if (row->what == NULL || row->reason == NULL)
-        box->denied_count--;
-    return row->what != NULL && row->reason != NULL ? row : NULL;
-}
-
-void kern_report_denied(kern_box *box, const char *kind, const char *what, const char *reason)
-{
-    const struct core_denied *row = core_count_denied(box, kind, what, reason);
-    if (row != NULL && row->count == 1)
-        kern_note(box, "denied %s: %s (%s)", kind, what, reason);
-}
-
-void kern_report_call(kern_box *box, const char *name, const char *program, int32_t pid, uint32_t fatal)
-{
-    const struct core_denied *row = core_count_denied(box, "syscalls", name, program);
-    if (fatal == 0)
-        return;
-    if (row != NULL && row->count == 1)
-        kern_note(box, "blocked system call %s of '%s': killed", name, program);
-    struct core_execution *execution = core_exec_of_listener(box, box->watched_fd);
-    if (execution != NULL) { /* not the box's own command: its end is explained to whoever waits for it */
-        (void)snprintf(execution->blocked_call, sizeof(execution->blocked_call), "%s", name); /* as below */
-        (void)snprintf(execution->blocked_program, sizeof(execution->blocked_program), "%s",
-                       program); /* as below */
-        return;
-    }
-    box->blocked_init = box->blocked_init || fatal == 2;
-    (void)snprintf(box->blocked_call, sizeof(box->blocked_call), "%s", name); /* names of calls are short */
-    (void)snprintf(box->blocked_program, sizeof(box->blocked_program), "%s",
-                   program); /* at most 15 bytes: comm */
-    (void)pid;               /* the outcome follows from how the command itself ended */
 }
 
 /* ---- For the plugins that ship with kern ---- */

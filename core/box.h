@@ -120,6 +120,11 @@ struct core_handler {
     struct core_plugin *owner;
 };
 
+struct core_listener {
+    kern_event_fn fn;
+    struct core_plugin *owner;
+};
+
 struct core_worker {
     kern_worker_fn fn;
     struct core_plugin *owner;
@@ -155,6 +160,10 @@ void core_moment(kern_box *box, const char *name);
 int core_list_add(struct core_list *list, const char *text);
 void core_list_clear(struct core_list *list);
 int core_find_own_state(kern_box *box);
+/* One more zeroed element at the end of *array, or NULL. */
+void *core_grow(void *array, size_t *count, size_t size);
+/* Tells the plugins that listen. */
+void core_event(kern_box *box, const struct kern_event *event);
 struct core_denied *core_count_denied(kern_box *box, const char *kind, const char *what, const char *reason);
 
 struct kern_box {
@@ -216,6 +225,8 @@ struct kern_box {
     uint32_t watch_count;
     struct core_worker *worker;
     size_t worker_count;
+    struct core_listener *listener;
+    size_t listener_count;
     struct core_field *field;
     size_t field_count;
     struct core_denied *denied;

@@ -106,6 +106,21 @@ static int check_word(const struct core_catalog *catalog, const struct kern_plug
     return 0;
 }
 
+/* [[plugin]] has keys of its own, which would be taken for the plugin's. */
+static int check_keys(const struct kern_plugin *table, struct kern_error *err)
+{
+    static const char *const taken[] = {"name", "path", "enabled"};
+    for (const struct kern_option *option = table->options; option != NULL && option->name != NULL; option++)
+        for (size_t i = 0; (option->flags & KERN_OPT_PLUGIN) != 0 && i < sizeof(taken) / sizeof(taken[0]);
+             i++)
+            if (strcmp(option->name, taken[i]) == 0)
+                return kern_refuse(
+                    err, 0,
+                    "cannot add plugin \"%s\": its option \"%s\" is a key that every [[plugin]] has already",
+                    table->name, option->name);
+    return 0;
+}
+
 int core_catalog_add(struct core_catalog *catalog, const struct kern_plugin *table, const char *path,
                      struct core_plugin **ret_plugin, struct kern_error *err)
 {
@@ -115,6 +130,8 @@ int core_catalog_add(struct core_catalog *catalog, const struct kern_plugin *tab
     int r = check_word(catalog, table, table->profile, err);
     if (r == 0)
         r = check_word(catalog, table, table->pool, err);
+    if (r == 0)
+        r = check_keys(table, err);
     cleanup(core_values_clear) struct kern_values own = {0};
     if (r == 0)
         r = core_values_add(&own, table->options, KERN_OPT_FLAG | KERN_OPT_PLUGIN, err);

@@ -1,9 +1,10 @@
-/* `kern plugin list` and `kern plugin info NAME`: what takes part in a box, where it comes from, what it can be told. Host
+/* `kern plugin list` and `kern plugin info NAME` (cmd_plugin_new.c and cmd_plugin_check.c have the others): what takes part in a box, where it comes from, what it can be told. Host
  * side. Plugins are opened for their true version; one that cannot be opened is listed all the same. */
 #include "cmd.h"
 
 #include "args.h"
 #include "cleanup.h"
+#include "cmd_plugin.h"
 #include "config.h"
 #include "help.h"
 #include "json.h"
@@ -414,8 +415,14 @@ static int run(const struct kern_values *flags, char **word, int words, struct k
 {
     bool is_list = words == 1 && strcmp(word[0], "list") == 0;
     bool is_info = words == 2 && strcmp(word[0], "info") == 0;
+    if (words == 2 && strcmp(word[0], "new") == 0)
+        return core_plugin_new(word[1], kern_get_string(flags, "profile"), err);
+    if (words == 2 && strcmp(word[0], "check") == 0)
+        return core_plugin_check(word[1], err);
     if (!is_list && !is_info) {
-        (void)kern_refuse(err, 0, "kern plugin needs \"list\", or \"info\" and a name"); /* the code below */
+        (void)kern_refuse(
+            err, 0,
+            "kern plugin needs \"list\", \"info NAME\", \"new NAME\" or \"check FILE\""); /* the code below */
         kern_hint(err, "kern plugin --help");
         return -EINVAL;
     }

@@ -69,6 +69,7 @@ static void free_records(kern_box *box)
     free(box->rule);
     free(box->handler);
     free(box->receiver);
+    free(box->listener);
     free(box->worker);
 }
 
@@ -345,8 +346,7 @@ static void teardown_all(kern_box *box, const struct core_outcome *outcome)
         struct core_plugin *plugin = box->order[i];
         if (!plugin->entered)
             continue;
-        if (plugin->table->teardown != NULL)
-            core_guard_teardown(box, plugin, &told);
+        core_guard_teardown(box, plugin, &told);
         plugin->entered = false;
     }
     core_guard_listen(box, false);

@@ -152,6 +152,7 @@ static bool run(kern_box *box, const char *phase, struct core_plugin *plugin, vo
     struct core_guard *guard = box->guard;
     struct core_plugin *before = box->current;
     struct core_hook_state state;
+    sigjmp_buf outer;
     sigset_t mask;
     if (guard == NULL) {
         box->current = plugin;
@@ -159,6 +160,9 @@ static bool run(kern_box *box, const char *phase, struct core_plugin *plugin, vo
         box->current = before;
         return true;
     }
+    sig_atomic_t was_armed = guard->armed; /* one plugin's callback within another's hook */
+    memcpy(&outer, &guard->back, sizeof(outer));
+    guard->armed = 0;
     guard->struck = guard->again = 0;
     if (guard->debug)
         core_hookcheck_before(&state);
@@ -170,7 +174,8 @@ static bool run(kern_box *box, const char *phase, struct core_plugin *plugin, vo
         guard->armed = 1;
         fn(arg);
     }
-    guard->armed = 0;
+    memcpy(&guard->back, &outer, sizeof(outer));
+    guard->armed = was_armed;
     box->current = before;
     if (!whole)
         (void)sigprocmask(SIG_SETMASK, &mask, NULL); /* the handler's own mask was left behind */
@@ -252,7 +257,7 @@ void core_guard_teardown(kern_box *box, struct core_plugin *plugin, const struct
 {
     struct teardown_call call = {.box = box, .plugin = plugin, .told = told};
     const struct core_guard *guard = box->guard;
-    bool whole = run(box, "teardown", plugin, call_teardown, &call);
+    bool whole = plugin->table->teardown == NULL || run(box, "teardown", plugin, call_teardown, &call);
     if (!whole && guard->struck != 0)
         kern_warn(box, "plugin %s crashed in teardown: %s (signal %d)", plugin->name,
                   sigdescr_np(guard->struck), (int)guard->struck);

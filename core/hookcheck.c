@@ -127,6 +127,6 @@ void core_hookcheck_closed(kern_box *box, const struct core_plugin *plugin, cons
         if (!in_set(own, fd) || is_of_the_box(box, fd) || fcntl(fd, F_GETFD) < 0)
             continue;
         name_descriptor(fd, name, sizeof(name));
-        kern_warn(box, "plugin %s: teardown left descriptor %d (%s) open", plugin->name, fd, name);
+        kern_warn(box, "plugin %s: left descriptor %d (%s) open after its teardown", plugin->name, fd, name);
     }
 }

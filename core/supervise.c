@@ -317,6 +317,8 @@ static bool on_channel(kern_box *box)
         atomic_load(&box->shared->progress) == CORE_EXECUTING) {
         box->executed = true;
         box->exec_ns = core_now_ns();
+        core_event(
+            box, &(struct kern_event){.struct_size = sizeof(struct kern_event), .event = KERN_EVENT_STARTED});
         kern_close_fd(&box->alive_fd); /* contract: end of file at the workload's exec */
         /* A change of ids in the box made the memory that it shared with kern private to root, and kern's own /proc with it. */
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* only a signal's answer would be less gentle without */
@@ -339,10 +341,17 @@ static void catch_up(kern_box *box)
         continue;
 }
 
+static void tell_stopping(kern_box *box, const char *why)
+{
+    core_event(box, &(struct kern_event){
+                        .struct_size = sizeof(struct kern_event), .event = KERN_EVENT_STOPPING, .what = why});
+}
+
 static void on_deadline(kern_box *box)
 {
     catch_up(box);
     if (!box->timed_out) {
+        tell_stopping(box, "timeout");
         box->timed_out = true;
         box->deadline_ms += KILL_GRACE_MS;
         core_stop_box(box, SIGTERM);
@@ -363,6 +372,10 @@ static void on_signal(kern_box *box)
         } else if (signal == SIGTSTP || signal == SIGPIPE) {
             continue; /* a stopped supervisor would keep no deadline; a closed stderr must not end the box */
         } else if (!box->escalated) {
+            char name[16];
+            (void)snprintf(name, sizeof(name), "SIG%s",
+                           sigabbrev_np(signal)); /* fits: one of those that are forwarded */
+            tell_stopping(box, name);
             box->escalated = true;
             core_stop_box(box, signal);
         } else {

@@ -2,6 +2,8 @@
  * whose memory is the supervisor's: so look-ups only, no allocation, no locale, nothing written. */
 #include "options.h"
 
+#include "option_check.h"
+
 int32_t kern_get_source(const kern_values *values, const char *name)
 {
     const struct core_value *value = values != NULL ? core_values_find(values, name) : NULL;
@@ -46,4 +48,25 @@ const char *kern_get_item(const kern_values *values, const char *name, uint32_t 
     if ((value->def->flags & KERN_OPT_LIST) != 0)
         return index < value->item_count ? value->item[index] : NULL;
     return index == 0 ? value->text : NULL;
+}
+
+/* Items are kept as text, which was judged when it was read. */
+static struct core_parsed parse_item(const kern_values *values, const char *name, uint32_t index)
+{
+    const struct core_value *value = values != NULL ? core_values_find(values, name) : NULL;
+    const char *text = kern_get_item(values, name, index);
+    struct core_parsed parsed = {0};
+    if (text == NULL || core_option_parse(value->def, text, "", &parsed, NULL) != 0)
+        return (struct core_parsed){0};
+    return parsed;
+}
+
+int64_t kern_get_item_int(const kern_values *values, const char *name, uint32_t index)
+{
+    return parse_item(values, name, index).number;
+}
+
+double kern_get_item_float(const kern_values *values, const char *name, uint32_t index)
+{
+    return parse_item(values, name, index).real;
 }

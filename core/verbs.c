@@ -30,12 +30,17 @@ static const struct kern_option config_flags[] = {
 };
 
 static const struct kern_option plugin_flags[] = {
-    {.name = "json", .type = KERN_BOOL, .flags = KERN_OPT_FLAG, .help = "print JSON"},
+    {.name = "json", .type = KERN_BOOL, .flags = KERN_OPT_FLAG, .help = "list, info: print JSON"},
     {.name = "config",
      .type = KERN_PATH,
      .flags = KERN_OPT_FLAG,
      .arg = "FILE",
-     .help = "another kern.toml, which declares other plugins"},
+     .help = "list, info: another kern.toml, which declares other plugins"},
+    {.name = "profile",
+     .type = KERN_STRING,
+     .flags = KERN_OPT_FLAG,
+     .arg = "KIND",
+     .help = "new: the plugin serves KIND:NAME"},
     {.name = NULL},
 };
 
@@ -129,10 +134,15 @@ static const struct core_verb verb_table[] = {
      .options = json_flag,
      .run = core_cmd_doctor},
     {.name = "plugin",
-     .summary = "list the plugins, or describe one",
-     .usage = "plugin list [--json] [--config FILE]\nplugin info NAME [--json] [--config FILE]",
+     .summary = "list the plugins, describe one; begin one, check one",
+     .usage = "plugin list [--json] [--config FILE]\nplugin info NAME [--json] [--config FILE]\n"
+              "plugin new NAME [--profile KIND]\nplugin check FILE.so",
+     .detail = "\"new\" writes a project into the folder NAME: code, a build, tests. \"check\" opens a "
+               "plugin that was "
+               "built, runs its prepare and teardown on a box that is never started, and says what is wrong "
+               "with it.",
      .options = plugin_flags,
-     .words = (const char *const[]){"list", "info", NULL},
+     .words = (const char *const[]){"list", "info", "new", "check", NULL},
      .run = core_cmd_plugin},
     {.name = "validate",
      .summary = "check a kern.toml without running anything",

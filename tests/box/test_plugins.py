@@ -197,7 +197,7 @@ class Misbehaving(Plugins):
         return running.wait()
 
     def test_what_is_left_behind_is_named(self):
-        for does, words in (("fd", "teardown left descriptor"), ("thread", "prepare left a thread running"),
+        for does, words in (("fd", "left descriptor"), ("thread", "prepare left a thread running"),
                             ("child", "prepare left a child process"), ("mask", "prepare changed the signal mask"),
                             ("signals", "prepare changed what signals do"), ("umask", "prepare changed the umask"),
                             ("folder", "prepare changed the working directory"),

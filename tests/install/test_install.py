@@ -18,7 +18,8 @@ EXPECTED = """bin/kern
 lib/kern/cgroup.so lib/kern/creds.so lib/kern/example.so lib/kern/namespace.so lib/kern/net.so lib/kern/rootfs.so
 lib/kern/seccomp.so lib/kern/seccomp_json.so lib/kern/vcpu.so
 include/kern/plugin.h lib/pkgconfig/kern-plugin.pc lib/cmake/kern-plugin/kern-plugin-config.cmake
-share/man/man3/kern-plugin.3 share/man/man3/kern-plugin-box.3 share/man/man3/kern_add_bind.3
+bin/kern-plugin-test lib/libkern-plugin-test.a share/kern/new/plugin.c.in share/man/man3/kern-plugin.3
+share/man/man3/kern-plugin-box.3 share/man/man3/kern_add_bind.3
 share/man/man1/kern.1 share/man/man1/kern-box.1 share/man/man5/kern.toml.5
 share/bash-completion/completions/kern share/zsh/site-functions/_kern share/fish/vendor_completions.d/kern.fish
 share/doc/kern/kern.toml.example share/doc/kern/LICENSE share/doc/kern/README.md share/doc/kern/docs/ARCHITECTURE.md
@@ -70,9 +71,9 @@ class Install(unittest.TestCase):
         self.assertEqual(missing, [])
         # The only headers are the public ones, and nothing of the tests is installed.
         headers = [name for _, _, files in os.walk(self.prefix + "/include") for name in files]
-        self.assertEqual(sorted(headers), ["cleanup.h", "foundation.h", "plugin.h", "sys.h"])
+        self.assertEqual(sorted(headers), ["cleanup.h", "foundation.h", "plugin.h", "plugin_test.h", "sys.h"])
         binaries = os.listdir(self.prefix + "/bin")
-        self.assertEqual(binaries, ["kern"])
+        self.assertEqual(sorted(binaries), ["kern", "kern-plugin-test"])
 
     def test_nothing_is_writable_by_others_or_names_the_build(self):
         for folder, _, files in os.walk(self.prefix):

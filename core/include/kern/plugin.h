@@ -94,11 +94,12 @@ int kern_wrap(struct kern_error *err, const char *format, ...) KERN_PRINTF(2, 3)
 #define KERN_PATH     8u
 #define KERN_TABLE    9u /* kern.toml only: an inline table, handed on as JSON text */
 
-#define KERN_OPT_FLAG       0x0001u /* a flag of box (and of run where KERN_OPT_RUN is set) */
-#define KERN_OPT_BOX        0x0002u /* a key of [box] in kern.toml */
-#define KERN_OPT_PROFILE    0x0004u /* a key of the plugin's [[KIND]] table */
-#define KERN_OPT_POOL       0x0008u /* a key of the plugin's pool table */
-#define KERN_OPT_PLUGIN     0x0010u /* a key of the plugin's [[plugin]] table */
+#define KERN_OPT_FLAG    0x0001u /* a flag of box (and of run where KERN_OPT_RUN is set) */
+#define KERN_OPT_BOX     0x0002u /* a key of [box] in kern.toml */
+#define KERN_OPT_PROFILE 0x0004u /* a key of the plugin's [[KIND]] table */
+#define KERN_OPT_POOL    0x0008u /* a key of the plugin's pool table */
+#define KERN_OPT_PLUGIN \
+    0x0010u /* a key of the plugin's [[plugin]] table; not name, path, enabled: it has those */
 #define KERN_OPT_LIST       0x0020u /* may be given several times; a TOML array */
 #define KERN_OPT_RUN        0x0040u /* also a flag of `kern run` */
 #define KERN_OPT_OPTIONAL   0x0080u /* the flag's value may be left out: then `implied` counts */
@@ -145,6 +146,11 @@ uint32_t kern_get_count(const kern_values *values, const char *name);
 /* Item `index` of a list as text, in the order given; NULL past the last one. [anywhere] */
 const char *kern_get_item(const kern_values *values, const char *name, uint32_t index);
 
+/* The same item of a list of INT, BOOL, SIZE (bytes) or DURATION (milliseconds); 0 past the last one. [anywhere] */
+int64_t kern_get_item_int(const kern_values *values, const char *name, uint32_t index);
+/* And of FLOAT. [anywhere] */
+double kern_get_item_float(const kern_values *values, const char *name, uint32_t index);
+
 /* The options of the plugin whose hook is running: its [[plugin]] keys and flags. (Built-in plugins get those of the whole box.)
  * [anywhere] */
 const kern_values *kern_options(const kern_box *box);
@@ -176,6 +182,8 @@ void kern_warn(kern_box *box, const char *format, ...) KERN_PRINTF(2, 3);
 const char *kern_box_name(const kern_box *box);
 /* 1 in strict mode (--require-limits): refuse what else would be a warning. [anywhere] */
 int32_t kern_box_strict(const kern_box *box);
+/* Word `index` of the command that the box will run, from 0; NULL past the last one. [anywhere] */
+const char *kern_box_command(const kern_box *box, uint32_t index);
 /* The root of the box as an O_PATH descriptor, from stage MOUNT on, -1 before. Open below it with openat2() and
  * RESOLVE_IN_ROOT, for what lies there is the box's. Not yours to close. [enter] */
 int32_t kern_box_root(const kern_box *box);
@@ -290,6 +298,24 @@ void kern_report_int(kern_box *box, const char *key, int64_t value);
 /* Something was denied: `kind` is "hosts" or "devices"; `what` names it, `reason` says why. Counted in the report under
  * "denied", shown once as a note. [host] */
 void kern_report_denied(kern_box *box, const char *kind, const char *what, const char *reason);
+
+/* What happened to the box, for plugins that keep a record of it. */
+#define KERN_EVENT_STARTED 1u /* the command was executed */
+#define KERN_EVENT_DENIED \
+    2u /* `kind` is "syscalls", "hosts" or "devices"; `what`, `reason`, `count`: this one so often */
+#define KERN_EVENT_STOPPING \
+    3u /* `what` is "timeout", or the signal that kern was asked to end the box with: "SIGTERM" */
+struct kern_event {
+    uint32_t struct_size;
+    uint32_t event; /* KERN_EVENT_* */
+    uint64_t count;
+    const char *kind; /* these are NULL where they mean nothing, and valid during the call */
+    const char *what;
+    const char *reason;
+};
+typedef void (*kern_event_fn)(kern_box *box, void *state, const struct kern_event *event);
+/* Have `fn` called for each event, in kern. It must not block. [prepare] */
+int kern_on_event(kern_box *box, kern_event_fn fn, struct kern_error *err);
 
 /* How the box ended, for teardown. */
 struct kern_outcome {

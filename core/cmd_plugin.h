@@ -1,0 +1,13 @@
+/* The parts of `kern plugin` that have files of their own. Host side. */
+#ifndef CORE_CMD_PLUGIN_H
+#define CORE_CMD_PLUGIN_H
+
+#include "kern/plugin.h"
+
+/* Writes a project for a plugin into a new folder NAME. `kind` is the KIND of its profiles, or NULL for none. */
+int core_plugin_new(const char *name, const char *kind, struct kern_error *err);
+
+/* Looks at a built plugin and prints what it finds. Returns 0 when nothing is wrong with it, -EINVAL (err is set) when something is. */
+int core_plugin_check(const char *path, struct kern_error *err);
+
+#endif

@@ -1,0 +1,341 @@
+/* `kern plugin check FILE`: what is to be said of a built plugin before a user finds out. It is opened as kern would open it, in
+ * children: one measures, one runs its hooks on a box that is never started. Host side. */
+#include "cmd_plugin.h"
+
+#include "box.h"
+#include "cleanup.h"
+#include "engine.h"
+#include "guard.h"
+#include "log.h"
+#include "plugin.h"
+#include "supervise.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define HEAVY_US 1000 /* a fifth of a millisecond is ordinary; this is a tenth of a start */
+#define TRIES    9
+
+enum verdict { OK, NOTE, WRONG };
+
+struct findings {
+    int wrong;
+};
+
+KERN_PRINTF(3, 4) static void say(struct findings *findings, enum verdict verdict, const char *format, ...)
+{
+    static const char *const words[] = {"ok   ", "note ", "wrong"};
+    char text[600], clean[1024];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args); /* a cut line still says what it is about */
+    va_end(args);
+    core_escape(text, clean, sizeof(clean)); /* a third party's text goes to a terminal */
+    (void)printf("%s  %s\n", words[verdict],
+                 clean); /* what is lost is found when standard output is closed */
+    findings->wrong += verdict == WRONG;
+}
+
+/* ---- The file: what it needs and what it shows ---- */
+
+struct image {
+    const char *bytes;
+    size_t size;
+    const Elf64_Dyn *dynamic;
+    size_t dynamic_count;
+    const Elf64_Sym *symbol;
+    size_t symbol_count;
+    const char *strings;
+    size_t strings_size;
+};
+
+static bool lies_within(const struct image *image, uint64_t offset, uint64_t size)
+{
+    return offset <= image->size && size <= image->size - offset;
+}
+
+/* The section headers that matter; a plugin stripped of them is only opened. */
+static bool read_sections(struct image *image)
+{
+    const Elf64_Ehdr *header = (const void *)image->bytes;
+    if (image->size < sizeof(*header) || header->e_shentsize != sizeof(Elf64_Shdr) ||
+        !lies_within(image, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr)) ||
+        header->e_shoff % _Alignof(Elf64_Shdr) != 0)
+        return false;
+    const Elf64_Shdr *section = (const void *)(image->bytes + header->e_shoff);
+    for (size_t i = 0; i < header->e_shnum; i++) {
+        if (section[i].sh_type == SHT_NOBITS ||
+            !lies_within(image, section[i].sh_offset, section[i].sh_size) || section[i].sh_offset % 8 != 0)
+            continue;
+        const void *start = image->bytes + section[i].sh_offset;
+        if (section[i].sh_type == SHT_DYNAMIC) {
+            image->dynamic = start;
+            image->dynamic_count = section[i].sh_size / sizeof(Elf64_Dyn);
+        } else if (section[i].sh_type == SHT_DYNSYM && section[i].sh_link < header->e_shnum) {
+            const Elf64_Shdr *strings = &section[section[i].sh_link];
+            if (!lies_within(image, strings->sh_offset, strings->sh_size) || strings->sh_size == 0 ||
+                image->bytes[strings->sh_offset + strings->sh_size - 1] != '\0')
+                return false;
+            image->symbol = start;
+            image->symbol_count = section[i].sh_size / sizeof(Elf64_Sym);
+            image->strings = image->bytes + strings->sh_offset;
+            image->strings_size = strings->sh_size;
+        }
+    }
+    return image->symbol != NULL && image->dynamic != NULL;
+}
+
+static const char *string_at(const struct image *image, uint64_t offset)
+{
+    return offset < image->strings_size ? image->strings + offset : "?";
+}
+
+static bool is_light(const char *library)
+{
+    static const char *const light[] = {"libc.so.",  "ld-linux",       "libm.so.",
+                                        "libdl.so.", "libpthread.so.", NULL};
+    for (const char *const *name = light; *name != NULL; name++)
+        if (strncmp(library, *name, strlen(*name)) == 0)
+            return true;
+    return false;
+}
+
+static void look_at_file(const struct image *image, struct findings *findings)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < image->symbol_count; i++) {
+        const Elf64_Sym *symbol = &image->symbol[i];
+        const char *name = string_at(image, symbol->st_name);
+        bool global = ELF64_ST_BIND(symbol->st_info) != STB_LOCAL;
+        if (global && symbol->st_shndx != SHN_UNDEF && strcmp(name, KERN_PLUGIN_SYMBOL) != 0 && shown++ == 0)
+            say(findings, NOTE, "it shows more than its table (\"%s\"): compile with -fvisibility=hidden",
+                name);
+    }
+    for (size_t i = 0; i < image->dynamic_count && image->dynamic[i].d_tag != DT_NULL; i++) {
+        const char *library = string_at(image, image->dynamic[i].d_un.d_val);
+        if (image->dynamic[i].d_tag == DT_NEEDED && !is_light(library))
+            say(findings, NOTE, "it needs %s at each start of a box that uses it", library);
+    }
+}
+
+static void read_file(const char *path, struct findings *findings)
+{
+    struct stat st;
+    struct image image = {0};
+    auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size == 0)
+        return; /* it was opened before: nothing to say that opening did not */
+    void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        return;
+    image.bytes = bytes;
+    image.size = (size_t)st.st_size;
+    if (read_sections(&image))
+        look_at_file(&image, findings);
+    (void)munmap(bytes, (size_t)st.st_size); /* was mapped with this size */
+}
+
+/* ---- The cost of opening it ---- */
+
+static int64_t open_once(const char *path)
+{
+    int pair[2];
+    int64_t spent = -1;
+    if (pipe2(pair, O_CLOEXEC) != 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        cleanup(core_catalog_clear) struct core_catalog catalog = {0};
+        struct core_plugin *plugin = NULL;
+        struct kern_error err = {0};
+        int64_t before = core_now_ns();
+        bool good = core_plugin_add_path(&catalog, path, &plugin, &err) == 0;
+        spent = good ? (core_now_ns() - before) / 1000 : -1;
+        (void)!write(pair[1], &spent, sizeof(spent)); /* silence is an answer, too */
+        _exit(0);
+    }
+    (void)close(pair[1]); /* nothing was written */
+    if (pid < 0 || read(pair[0], &spent, sizeof(spent)) != (ssize_t)sizeof(spent))
+        spent = -1;
+    (void)close(pair[0]);
+    if (pid > 0)
+        (void)waitpid(pid, NULL, 0); /* our child */
+    return spent;
+}
+
+static void measure(const char *path, struct findings *findings)
+{
+    int64_t best = -1;
+    for (int i = 0; i < TRIES; i++) {
+        int64_t spent = open_once(path);
+        if (spent >= 0 && (best < 0 || spent < best))
+            best = spent;
+    }
+    if (best < 0)
+        return; /* it cannot be opened, which was said */
+    say(findings, best > HEAVY_US ? NOTE : OK, "opening it takes %.2f ms of a start%s", (double)best / 1000.0,
+        best > HEAVY_US
+            ? ": what is heavy belongs into a worker or an object that prepare opens when it needs it"
+            : "");
+}
+
+/* ---- The table ---- */
+
+static void look_at_option(const struct kern_option *option, struct findings *findings)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    const uint32_t places = KERN_OPT_FLAG | KERN_OPT_BOX | KERN_OPT_PROFILE | KERN_OPT_POOL | KERN_OPT_PLUGIN;
+    if (strspn(option->name, letters) != strlen(option->name))
+        say(findings, WRONG, "option \"%s\": a name is of a-z, 0-9 and -", option->name);
+    if (option->type < KERN_STRING || option->type > KERN_TABLE)
+        say(findings, WRONG, "option \"%s\": there is no type %u", option->name, option->type);
+    if ((option->flags & places) == 0)
+        say(findings, WRONG,
+            "option \"%s\": it stands nowhere: its flags need one of KERN_OPT_PLUGIN, _FLAG, _PROFILE, _POOL",
+            option->name);
+    if ((option->flags & KERN_OPT_BOX) != 0)
+        say(findings, WRONG, "option \"%s\": [box] holds options of kern's own: use KERN_OPT_PLUGIN",
+            option->name);
+    if (option->help == NULL || option->help[0] == '\0')
+        say(findings, NOTE, "option \"%s\" has no help", option->name);
+    if (option->type == KERN_ENUM && option->choices == NULL)
+        say(findings, WRONG, "option \"%s\": an enum needs choices", option->name);
+}
+
+static void look_at_table(const struct kern_plugin *table, const char *path, struct findings *findings)
+{
+    const char *file = strrchr(path, '/') + 1;
+    size_t length = strlen(table->name);
+    if (strncmp(file, table->name, length) != 0 || strcmp(file + length, ".so") != 0)
+        say(findings, NOTE, "kern finds it by name only as \"%s.so\"", table->name);
+    if (table->version == NULL || table->summary == NULL)
+        say(findings, WRONG, "its table has no version or no summary");
+    if (table->enter != NULL && (table->flags & KERN_PLUGIN_LEAN) == 0)
+        say(findings, NOTE,
+            "its enter is not KERN_PLUGIN_LEAN: boxes that use it are forked, which is slower");
+    bool profiles = false;
+    for (const struct kern_option *option = table->options; option != NULL && option->name != NULL;
+         option++) {
+        look_at_option(option, findings);
+        profiles = profiles || (option->flags & KERN_OPT_PROFILE) != 0;
+    }
+    if (profiles && table->profile == NULL)
+        say(findings, WRONG, "it has options of profiles and no .profile: nobody can set them");
+    struct kern_values values = {0};
+    struct kern_error err = {0};
+    if (core_values_add(&values, table->options, KERN_OPT_PROFILE | KERN_OPT_POOL, &err) != 0)
+        say(findings, WRONG, "a default is no value: %s", err.message);
+    core_values_clear(&values);
+}
+
+/* ---- The hooks, on a box that is never started ---- */
+
+/* A profile of nothing but defaults, unless it would lack something. */
+static void add_profile(struct core_plugin *plugin)
+{
+    const struct kern_plugin *table = plugin->table;
+    struct kern_error err = {0};
+    struct core_profile *profile = table->profile != NULL ? calloc(1, sizeof(*profile)) : NULL;
+    if (profile == NULL || core_values_add(&profile->values, table->options, KERN_OPT_PROFILE, &err) != 0) {
+        free(profile);
+        return;
+    }
+    struct core_value *name = core_values_find(&profile->values, "name");
+    profile->name = strdup("check");
+    if (name != NULL)
+        (void)core_value_set(name, "check", KERN_FROM_PROFILE, "check", &err); /* a string takes any text */
+    plugin->profile = profile;
+    plugin->profile_count = 1;
+    for (const struct kern_option *option = table->options; option != NULL && option->name != NULL; option++)
+        if ((option->flags & KERN_OPT_PROFILE) != 0 && (option->flags & KERN_OPT_REQUIRED) != 0 &&
+            kern_get_string(&profile->values, option->name) == NULL)
+            plugin->profile_count = 0;
+}
+
+/* 0, or 1 when a hook was at fault; that a hook refuses the defaults is its right. */
+static int run_hooks(const char *path)
+{
+    struct kern_error err = {0};
+    struct core_catalog catalog = {0};
+    struct core_plugin *plugin = NULL;
+    kern_box box;
+    core_box_init(&box);
+    box.catalog = &catalog;
+    (void)setenv("KERN_DEBUG", "plugins", 1); /* without memory the hooks are less well watched */
+    if (core_catalog_builtin(&catalog, &err) != 0 || core_plugin_add_path(&catalog, path, &plugin, &err) != 0)
+        return 1;
+    for (size_t i = 0; i < catalog.count; i++)
+        if (catalog.plugin[i].builtin)
+            (void)core_values_add(&box.options, catalog.plugin[i].table->options,
+                                  KERN_OPT_BOX | KERN_OPT_FLAG, &err);
+    (void)snprintf(box.name, sizeof(box.name), "check");
+    add_profile(plugin);
+    plugin->state = calloc(1, plugin->table->state_size + 1);
+    core_guard_open(&box);
+    core_guard_listen(&box, true);
+    (void)alarm(10); /* a hook that hangs is given up */
+    plugin->entered = true;
+    int failed = plugin->table->prepare != NULL ? core_guard_prepare(&box, plugin, &err) : 0;
+    const struct kern_outcome outcome = {.struct_size = sizeof(outcome), .exit_code = failed != 0 ? 125 : 0};
+    bool lost = failed == -EFAULT || failed == -EINTR;
+    if (failed != 0)
+        (void)printf("%s  prepare says: %s\n", lost ? "wrong" : "note ", err.message); /* as in say() */
+    if (plugin->entered)
+        core_guard_teardown(&box, plugin, &outcome);
+    for (size_t i = 0; i < box.notes.count; i++)
+        lost = lost || strncmp(box.notes.item[i], "plugin ", 7) == 0;
+    (void)fflush(stdout); /* found by the parent otherwise */
+    return lost ? 1 : 0;
+}
+
+static void try_hooks(const char *path, struct findings *findings)
+{
+    (void)fflush(stdout); /* or the child would print it again */
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(run_hooks(path));
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return;
+    if (WIFSIGNALED(status))
+        say(findings, WRONG, "its hooks were ended by signal %d", WTERMSIG(status));
+    else if (WEXITSTATUS(status) != 0)
+        say(findings, WRONG, "its prepare or teardown is at fault");
+    else
+        say(findings, OK, "prepare and teardown run, and leave nothing behind");
+}
+
+int core_plugin_check(const char *path, struct kern_error *err)
+{
+    cleanup(core_catalog_clear) struct core_catalog catalog = {0};
+    struct core_plugin *plugin = NULL;
+    struct findings findings = {0};
+    auto_free char *resolved = realpath(path, NULL);
+    if (resolved == NULL)
+        return kern_refuse(err, errno, "cannot find plugin \"%s\"", path);
+    int failed = core_catalog_builtin(&catalog, err);
+    if (failed == 0)
+        failed = core_plugin_add_path(&catalog, resolved, &plugin, err);
+    if (failed != 0)
+        return failed;
+    say(&findings, OK, "%s %s: %s", plugin->name,
+        plugin->table->version != NULL ? plugin->table->version : "-",
+        plugin->table->summary != NULL ? plugin->table->summary : "-");
+    say(&findings, OK, "kern " KERN_VERSION " opens it: plugin interface %u, owner and modes are right",
+        plugin->table->abi);
+    look_at_table(plugin->table, resolved, &findings);
+    read_file(resolved, &findings);
+    measure(resolved, &findings);
+    try_hooks(resolved, &findings);
+    return findings.wrong == 0
+               ? 0
+               : kern_refuse(err, 0, "plugin \"%s\" has %d fault(s)", plugin->name, findings.wrong);
+}

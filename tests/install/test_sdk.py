@@ -1,0 +1,176 @@
+"""The SDK as somebody outside this tree has it, from an installed package: `kern plugin new` writes a project that builds and passes at
+once, `kern plugin check` finds what is wrong with a plugin, kern-plugin-test fails where it should, and the fake box has every function
+of the header. As root and as a user whom the tests make and remove."""
+
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+BUILD = os.environ["KERN_BUILD"]
+SOURCE = os.environ["KERN_SOURCE"]
+USER = "kernsdk"
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+
+BROKEN = r"""
+#include <kern/plugin.h>
+#include <fcntl.h>
+#include <stddef.h>
+int prepare(kern_box *box, void *state, struct kern_error *err);
+int prepare(kern_box *box, void *state, struct kern_error *err)
+{
+    (void)box, (void)state, (void)err;
+    BODY;
+    return 0;
+}
+static const struct kern_option options[] = {OPTIONS {.name = NULL}};
+KERN_PLUGIN(.name = "broken", VERSION .stage = KERN_STAGE_MOUNT, .options = options, .prepare = prepare);
+"""
+
+
+class Sdk(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="kern-sdk-")
+        os.chmod(cls.folder, 0o755)
+        cls.prefix = cls.folder + "/kern"
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", cls.prefix], check=True, capture_output=True)
+        cls.people = [{}]
+        if os.geteuid() == 0:
+            subprocess.run(["useradd", "--no-create-home", USER], check=True)
+            account = pwd.getpwnam(USER)
+            cls.people.append({"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []})
+
+    @classmethod
+    def tearDownClass(cls):
+        if os.geteuid() == 0:
+            subprocess.run(["userdel", USER], check=False)
+        shutil.rmtree(cls.folder)
+
+    def place(self, person):
+        folder = tempfile.mkdtemp(dir=self.folder)
+        os.chmod(folder, 0o755)
+        if person:
+            os.chown(folder, person["user"], person["group"])
+        return folder
+
+    def run_in(self, folder, *words, person=None, code=0):
+        environment = {"PATH": f"{self.prefix}/bin:{PATH}", "HOME": folder, "PKG_CONFIG_PATH": self.prefix + "/lib/pkgconfig"}
+        done = subprocess.run(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=100, check=False, umask=0o022, **(person or {}))
+        self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    def build(self, folder, source, name="broken", flags=()):
+        with open(f"{folder}/{name}.c", "w", encoding="utf-8") as file:
+            file.write(source)
+        sdk = self.run_in(folder, "pkg-config", "--cflags", "--libs", "kern-plugin").split()
+        self.run_in(folder, "cc", *[flag for flag in sdk if flag not in flags], "-o", f"{name}.so", f"{name}.c")
+        return f"{name}.so"
+
+    def broken(self, folder, body="", options="", version='.version = "1", .summary = "x",', flags=()):
+        source = BROKEN.replace("BODY", body).replace("OPTIONS", options).replace("VERSION", version)
+        return self.build(folder, source, flags=flags)
+
+    # ---- kern plugin new
+
+    def test_a_new_project_builds_and_passes_at_once(self):
+        for person in self.people:
+            for more in ((), ("--profile", "snack")):
+                with self.subTest(person=person, more=more):
+                    folder = self.place(person)
+                    self.run_in(folder, "kern", "plugin", "new", "my-snack", *more, person=person)
+                    work = folder + "/my-snack"
+                    with open(work + "/my-snack.c", encoding="utf-8") as file:
+                        self.assertNotIn("@", file.read())
+                    self.run_in(work, "cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+                                "-DCMAKE_C_FLAGS=-Werror", person=person)
+                    self.run_in(work, "cmake", "--build", "build", person=person)
+                    said = self.run_in(work, "ctest", "--test-dir", "build", "--output-on-failure", person=person)
+                    self.assertIn("100% tests passed, 0 tests failed out of 3", said)
+
+    def test_new_refuses(self):
+        folder = self.place({})
+        os.mkdir(folder + "/taken")
+        for words, part in ((["taken"], "File exists"), (["Bad"], "cannot be the name"), (["rootfs"], "ships with kern"),
+                            (["mine", "--profile", "vcpu"], "ships with kern"), (["a/b"], "cannot be the name")):
+            with self.subTest(words):
+                self.assertIn(part, self.run_in(folder, "kern", "plugin", "new", *words, code=1))
+        self.assertEqual(os.listdir(folder), ["taken"])
+
+    # ---- kern plugin check
+
+    def test_check_of_a_good_one(self):
+        for person in self.people:
+            folder = self.place({})
+            self.broken(folder)
+            said = self.run_in(folder, "kern", "plugin", "check", "broken.so", person=person)
+            self.assertIn("prepare and teardown run", said)
+            self.assertRegex(said, r"opening it takes 0\.\d\d ms")
+            self.assertNotIn("wrong", said)
+
+    def test_check_finds(self):
+        option = '{.name = "%s", .type = %s, .flags = KERN_OPT_PLUGIN, .fallback = %s, .help = "x"},'
+        for words, part in (({"body": "*(volatile int *)8 = 1"}, "crashed"),
+                            ({"body": 'open("/dev/null", O_RDONLY)'}, "without O_CLOEXEC"),
+                            ({"body": 'open("/dev/null", O_RDONLY | O_CLOEXEC)'}, "left descriptor"),
+                            ({"version": ""}, "no version"),
+                            ({"options": option % ("Big", "KERN_STRING", "NULL")}, "a-z, 0-9"),
+                            ({"options": option % ("a", "99", "NULL")}, "no type 99"),
+                            ({"options": option % ("a", "KERN_ENUM", "NULL")}, "needs choices"),
+                            ({"options": option % ("path", "KERN_STRING", "NULL")}, "every [[plugin]] has"),
+                            ({"options": option % ("a", "KERN_INT", '"many"')}, "not a whole number"),
+                            ({"options": '{.name = "a", .type = KERN_INT, .flags = KERN_OPT_PROFILE, .help = "x"},'}, "no .profile")):
+            with self.subTest(part):
+                folder = self.place({})
+                self.broken(folder, **words)
+                self.assertIn(part, self.run_in(folder, "kern", "plugin", "check", "broken.so", code=1))
+
+    def test_check_notes(self):
+        folder = self.place({})
+        self.broken(folder, flags=("-fvisibility=hidden",))
+        os.rename(folder + "/broken.so", folder + "/other.so")
+        said = self.run_in(folder, "kern", "plugin", "check", "other.so")
+        self.assertIn('shows more than its table ("prepare")', said)
+        self.assertIn('only as "broken.so"', said)
+
+    def test_check_refuses_what_kern_would(self):
+        folder = self.place({})
+        self.broken(folder)
+        os.chmod(folder + "/broken.so", 0o666)
+        self.assertIn("others may write", self.run_in(folder, "kern", "plugin", "check", "broken.so", code=1))
+        self.assertIn("cannot find", self.run_in(folder, "kern", "plugin", "check", "nosuch.so", code=1))
+
+    # ---- the test kit
+
+    def test_kern_plugin_test_fails_where_it_should(self):
+        folder = self.place({})
+        self.broken(folder)
+        for words, code, part in ((["broken.so", "--", "true"], 0, ""),
+                                  (["--exit", "7", "broken.so", "--", "sh", "-c", "exit 7"], 0, ""),
+                                  (["broken.so", "--", "false"], 1, "exit code is 1, expected 0"),
+                                  (["--stdout", "a\\n", "broken.so", "--", "echo", "b"], 1, "standard output"),
+                                  (["--report", "exit=3", "broken.so", "--", "true"], 1, "exit of the report is 0"),
+                                  (["--report", "a.b=3", "broken.so", "--", "true"], 1, "(missing)"),
+                                  (["--stderr", "zebra", "broken.so", "--", "true"], 1, "does not say 'zebra'"),
+                                  (["--nosuch", "broken.so"], 2, "unknown option"), ([], 2, "which plugin")):
+            with self.subTest(words):
+                self.assertIn(part, self.run_in(folder, "kern-plugin-test", *words, code=code))
+        self.broken(folder, body='open("/dev/null", O_RDONLY | O_CLOEXEC)')
+        self.assertIn("left descriptor", self.run_in(folder, "kern-plugin-test", "broken.so", "--", "true", code=1))
+
+    def test_the_fake_box_has_every_function(self):
+        with open(SOURCE + "/core/include/kern/plugin.h", encoding="utf-8") as file:
+            wanted = set(re.findall(r"^[a-z][^\n(]*?\b(kern_\w+)\(", file.read(), re.M))
+        listed = subprocess.run(["nm", "--defined-only", f"{self.prefix}/lib/libkern-plugin-test.a"], capture_output=True,
+                                text=True, check=True).stdout
+        defined = {line.split()[-1] for line in listed.splitlines() if " T " in line}
+        self.assertGreater(len(wanted), 35)
+        self.assertEqual(wanted - defined, set())
+
+
+if __name__ == "__main__":
+    unittest.main()
