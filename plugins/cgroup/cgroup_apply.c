@@ -13,7 +13,7 @@
 
 static const char *version_name(const struct cgroup_group *group)
 {
-    return group->version == 2 ? "cgroup2" : "cgroup1";
+    return group->in_unit ? "scope" : group->version == 2 ? "cgroup2" : "cgroup1";
 }
 
 /* `result` of the write, `text` read back (empty: it could not be read), `right` whether that is what was asked. */

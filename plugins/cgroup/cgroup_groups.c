@@ -49,6 +49,7 @@ int cgroup_make_group(kern_box *box, struct cgroup_state *state, const char *par
     group->dir = fd;
     group->tasks = -1;
     group->kinds = 0;
+    group->in_unit = 0;
     state->group_count++;
     *ret_group = group;
     return 0;

@@ -11,21 +11,23 @@
 
 #define CGROUP_GROUPS_MAX (CGROUP_KINDS + 1)
 #define CGROUP_BIT(kind)  (1u << (kind))
+#define CGROUP_ALL        (CGROUP_BIT(CGROUP_KINDS) - 1)
 
 /* Why a cap does not bind; CGROUP_BOUND is the only good answer. cgroup_words.c has the words. */
 enum cgroup_why {
     CGROUP_BOUND,
-    CGROUP_NO_CONTROLLER, /* not in this kernel, or switched off at boot */
-    CGROUP_NOT_MOUNTED,   /* in the kernel, in no hierarchy that can be seen */
-    CGROUP_NEEDS_ROOT,    /* v1, and the caller may not make groups */
-    CGROUP_READ_ONLY,     /* mounted read-only */
-    CGROUP_NOT_DELEGATED, /* v2, and no group on the way up is the caller's */
-    CGROUP_NO_SUBTREE,    /* v2, delegated without this controller */
-    CGROUP_HAS_PROCESSES, /* v2: a group with processes cannot hand controllers on */
-    CGROUP_OUTER_IS_LESS, /* the caller's own group allows less than what was asked */
-    CGROUP_NO_FILE,       /* the kernel was built without it */
-    CGROUP_FAILED,        /* `code` says */
-    CGROUP_MISREAD,       /* written, but something else read back */
+    CGROUP_NO_CONTROLLER,  /* not in this kernel, or switched off at boot */
+    CGROUP_NOT_MOUNTED,    /* in the kernel, in no hierarchy that can be seen */
+    CGROUP_NEEDS_ROOT,     /* v1, and the caller may not make groups */
+    CGROUP_READ_ONLY,      /* mounted read-only */
+    CGROUP_NOT_DELEGATED,  /* v2, and no group on the way up is the caller's */
+    CGROUP_NO_SUBTREE,     /* v2, delegated without this controller */
+    CGROUP_MANAGER_FAILED, /* v2: systemd was asked for a group, and did not give one */
+    CGROUP_HAS_PROCESSES,  /* v2: a group with processes cannot hand controllers on */
+    CGROUP_OUTER_IS_LESS,  /* the caller's own group allows less than what was asked */
+    CGROUP_NO_FILE,        /* the kernel was built without it */
+    CGROUP_FAILED,         /* `code` says */
+    CGROUP_MISREAD,        /* written, but something else read back */
 };
 
 struct cgroup_bound {
@@ -48,8 +50,9 @@ struct cgroup_group {
     char path[CGROUP_PATH_MAX];
     uint32_t version; /* 1 or 2 */
     uint32_t kinds;
-    int32_t dir;   /* O_PATH */
-    int32_t tasks; /* v1: enter writes itself into it; -1 otherwise */
+    int32_t dir;      /* O_PATH */
+    int32_t tasks;    /* v1: enter writes itself into it; -1 otherwise */
+    uint32_t in_unit; /* it stands in a unit that systemd was asked for */
 };
 
 struct cgroup_state {
@@ -87,6 +90,8 @@ void cgroup_oom_watch(kern_box *box, struct cgroup_state *state);
 void cgroup_oom_unwatch(kern_box *box, struct cgroup_state *state);
 
 /* Pure. */
+/* Which of `kinds` a space-separated list of controllers names. */
+uint32_t cgroup_kinds_named(const char *list, uint32_t kinds);
 enum cgroup_why cgroup_why_v1(int code);
 /* Of a controller that no hierarchy has: what /proc/cgroups says about it. */
 enum cgroup_why cgroup_why_missing(const char *proc_cgroups, enum cgroup_kind kind);

@@ -2,9 +2,10 @@
  *
  * A v2 group that hands controllers on must hold no process of its own (the true root excepted), so the box's group
  * cannot stand below the caller's: it stands beside it or further up, PARENT/kern.BOXID, where PARENT is one of the
- * caller's ancestors. Root takes the outermost, because a service manager may take controllers back from the slices
- * that it rules; others the innermost that was delegated to them. Each candidate is judged by doing. */
+ * caller's ancestors. systemd is asked first (cgroup_manager.c). Without it root takes the outermost group, others the
+ * innermost that was delegated to them. Each candidate is judged by doing. */
 #include "cgroup_file.h"
+#include "cgroup_manager.h"
 #include "cgroup_state.h"
 
 #include "kern/cleanup.h"
@@ -17,8 +18,7 @@
 
 #define MUST_BITS (CGROUP_BIT(CGROUP_MEMORY) | CGROUP_BIT(CGROUP_PIDS))
 
-/* Which of `kinds` the space-separated list names. */
-static uint32_t named(const char *list, uint32_t kinds)
+uint32_t cgroup_kinds_named(const char *list, uint32_t kinds)
 {
     uint32_t found = 0;
     while (*list != '\0') {
@@ -41,7 +41,7 @@ static uint32_t enable(int parent, uint32_t need, int *ret_code)
 {
     char list[256];
     int result = cgroup_read(parent, "cgroup.subtree_control", list, sizeof(list));
-    uint32_t have = result == 0 ? named(list, need) : 0;
+    uint32_t have = result == 0 ? cgroup_kinds_named(list, need) : 0;
     for (enum cgroup_kind kind = 0; kind < CGROUP_KINDS; kind++) {
         if (!(need & ~have & CGROUP_BIT(kind)))
             continue;
@@ -117,23 +117,37 @@ static int choose_parent(kern_box *box, struct cgroup_state *state, const struct
                          uint32_t need, struct cgroup_bound *ret_bound, struct kern_error *err)
 {
     char path[CGROUP_PATH_MAX];
-    uint32_t depth = 0;
+    uint32_t depth = 0, before = state->group_count;
+    int result = cgroup_manager_parent(place, need, path);
+    if (result == 0) {
+        int code = 0;
+        result = try_parent(box, state, path, need, &code, err);
+        if (result < 0)
+            return result;
+        if (state->group_count > before) {
+            state->group[before].in_unit = 1;
+            return 0;
+        }
+        result = -code;
+    }
+    const struct cgroup_bound refused = {.by = "none", .why = CGROUP_MANAGER_FAILED, .code = -result};
     while (cgroup_place_ancestor(place, depth + 1, path) == 0)
         depth++;
     /* The caller's own group holds at least the caller; only where it is the outermost is it worth a try. */
     uint32_t candidates = depth > 0 ? depth : 1;
-    uint32_t before = state->group_count;
     for (uint32_t i = 0; i < candidates && state->group_count == before; i++) {
         int code = 0;
         (void)cgroup_place_ancestor(place, geteuid() == 0 ? i : candidates - 1 - i, path); /* counted above */
-        int result = try_parent(box, state, path, need, &code, err);
-        if (result < 0)
-            return result;
+        int failed = try_parent(box, state, path, need, &code, err);
+        if (failed < 0)
+            return failed;
         if (ret_bound->why == CGROUP_HAS_PROCESSES)
             continue; /* it says most: the group would be ours to use otherwise */
         ret_bound->why = why_not(code);
         ret_bound->code = code;
     }
+    if (refused.code != ENOENT && state->group_count == before)
+        *ret_bound = refused;
     return 0;
 }
 
@@ -145,7 +159,7 @@ static uint32_t offered(const struct cgroup_place *place, uint32_t kinds)
     (void)cgroup_place_ancestor(place, 0, path); /* there is always a mount point */
     if (cgroup_open_group(path, &dir) < 0 || cgroup_read(dir, "cgroup.controllers", list, sizeof(list)) < 0)
         return 0;
-    return named(list, kinds);
+    return cgroup_kinds_named(list, kinds);
 }
 
 int cgroup_v2_make(kern_box *box, struct cgroup_state *state, const struct cgroup_map *map,

@@ -1,4 +1,5 @@
 /* What kern says about a cap that does not bind: why, and the line that mends it. Pure. */
+#include "cgroup_manager.h"
 #include "cgroup_state.h"
 
 #include <errno.h>
@@ -39,6 +40,9 @@ const char *cgroup_reason(const struct cgroup_bound *bound, enum cgroup_kind kin
     case CGROUP_NO_SUBTREE:
         (void)snprintf(text, room, "the %s controller is not delegated", controller);
         return text;
+    case CGROUP_MANAGER_FAILED:
+        (void)snprintf(text, room, "systemd gave no control group: %s", why != NULL ? why : "unknown error");
+        return text;
     case CGROUP_HAS_PROCESSES:
         return "the outermost control group holds processes";
     case CGROUP_OUTER_IS_LESS:
@@ -75,6 +79,9 @@ const char *cgroup_remedy(const struct cgroup_bound *bound, enum cgroup_kind kin
         return "start it with: systemd-run --user --scope -p Delegate=yes kern ...";
     case CGROUP_NO_SUBTREE:
         return "as root: systemctl edit user@.service, with Delegate=yes under [Service]";
+    case CGROUP_MANAGER_FAILED:
+        return geteuid() == 0 ? "see: systemctl status " CGROUP_UNIT
+                              : "see: systemctl --user status " CGROUP_UNIT;
     case CGROUP_HAS_PROCESSES:
         return "first: mkdir /sys/fs/cgroup/init && xargs -n1 sh -c 'echo $0 "
                ">/sys/fs/cgroup/init/cgroup.procs' </sys/fs/cgroup/cgroup.procs";

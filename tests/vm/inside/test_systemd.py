@@ -1,39 +1,112 @@
-"""Caps under systemd: of root, of a user in their manager's own tree, of a user in a session like that of ssh."""
+"""Caps under systemd: of root, of a user below their manager, of a user in a login session, of a user's service of the
+system. Runs in the tests' virtual machine, as root."""
 
 import json
 import os
 import subprocess
+import time
 import unittest
 
 KERN = os.environ["KERN"]
+USER_UNIT = "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/kern.slice/kern-boxes.service"
+ROOT_UNIT = "/sys/fs/cgroup/kern.slice/kern-boxes.service"
+PREFIX = {
+    "root": [],
+    # below the user's own manager
+    "manager": ["systemd-run", "--machine=box@.host", "--user", "--quiet", "--pipe", "--wait"],
+    # as sshd does
+    "session": ["systemd-run", "--quiet", "--pipe", "--wait", "-p", "User=box", "-p", "PAMName=login", "-p", "WorkingDirectory=/"],
+    # a system service that runs as a user
+    "service": ["systemd-run", "--quiet", "--pipe", "--wait", "-p", "User=box"],
+}
 
 
-def kern_as(how, *words):
-    """Runs kern as a system service ("root"), below the user's manager ("manager"), or in a session ("session")."""
-    words = [KERN, *words]
-    if how == "manager":
-        words = ["systemd-run", "--machine=box@.host", "--user", "--quiet", "--pipe", "--wait", *words]
-    elif how == "session":
-        words = ["systemd-run", "--quiet", "--pipe", "--wait", "-p", "User=box", "-p", "PAMName=login",
-                 "-p", "WorkingDirectory=/home/box", *words]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+def run(how, *words):
+    return subprocess.run([*PREFIX[how], *words], capture_output=True, text=True, check=False, timeout=90)
+
+
+def shell(how, script):
+    return run(how, "/bin/bash", "-c", script.replace("kern ", KERN + " "))
+
+
+def stop_units():
+    subprocess.run(["systemctl", "stop", "kern-boxes.service"], check=False, capture_output=True)
+    subprocess.run(["systemctl", "--machine=box@.host", "--user", "stop", "kern-boxes.service"], check=False, capture_output=True)
 
 
 class Systemd(unittest.TestCase):
-    def assert_binds(self, how):
-        report = "/root/report" if how == "root" else "/home/box/report"
-        done = kern_as(how, "box", "--require-limits", "-m", "64m", "--report", report, "--", "cat",
-                       "/sys/fs/cgroup/memory.max")
-        self.assertEqual((done.returncode, done.stdout), (0, "67108864\n"), done)
-        with open(report, encoding="utf-8") as file:
-            limits = json.load(file)["limits"]
-        self.assertTrue(limits["memory"]["enforced"] and limits["pids"]["enforced"], limits)
+    maxDiff = None
 
-    def test_root(self):
-        self.assert_binds("root")
+    def report(self, how, *options, command=("cat", "/sys/fs/cgroup/memory.max"), code=0):
+        path = "/root/report" if how == "root" else "/home/box/report"
+        done = run(how, KERN, "box", "--report", path, *options, "--", *command)
+        self.assertEqual(done.returncode, code, done)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file), done
 
-    def test_a_user_below_the_own_manager(self):
-        self.assert_binds("manager")
+    def test_each_caller_gets_a_unit_and_caps_that_bind(self):
+        for how, unit in (("root", ROOT_UNIT), ("manager", USER_UNIT), ("session", USER_UNIT)):
+            for first in (True, False):
+                with self.subTest(how, first=first):
+                    if first:
+                        stop_units()
+                    report, done = self.report(how, "--require-limits", "-m", "64m", "--cpus", "0.5")
+                    self.assertEqual((done.stdout, done.stderr), ("67108864\n", ""))
+                    for name in ("memory", "pids", "cpu"):
+                        limit = report["limits"][name]
+                        self.assertEqual((limit["enforced"], limit["by"]), (True, "scope"), report["limits"])
+                    self.assertTrue(os.path.isdir(unit))
+                    left = [name for name in os.listdir(unit) if name.startswith("kern.")]
+                    self.assertEqual(left, [])
+
+    def test_the_caps_survive_what_the_manager_does(self):
+        script = "kern box --cpus 0.5 -- sh -c 'sleep 3; cat /sys/fs/cgroup/cpu.max' & sleep 1; systemctl {} daemon-reload; " \
+                 "systemd-run {} --quiet --scope true; wait"
+        for how, flag in (("root", ""), ("session", "--user")):
+            with self.subTest(how):
+                done = shell(how, script.format(flag, flag))
+                self.assertEqual(done.stdout, "50000 100000\n", done)
+
+    def test_out_of_memory_ends_the_box_alone(self):
+        report, _ = self.report("session", "-m", "64m", code=137,
+                                command=["python3", "-c", "x = b'x' * (200 << 20)"])
+        self.assertEqual(report["fault"]["type"], "oom")
+        self.assertGreater(report["usage"]["peak_memory_bytes"], 60 << 20)
+        self.assertLessEqual(report["usage"]["peak_memory_bytes"], 64 << 20)
+
+    def test_a_kern_that_was_killed_leaves_nothing(self):
+        for how, unit in (("root", ROOT_UNIT), ("session", USER_UNIT)):
+            with self.subTest(how):
+                shell(how, "kern box -q -- sleep 60 & sleep 1; kill -9 $!; sleep 0.5; kern box -q -- sleep 0.5")
+                self.assertEqual([name for name in os.listdir(unit) if name.startswith("kern.")], [])
+
+    def test_many_first_boxes_at_once(self):
+        stop_units()
+        done = shell("session", "for i in 1 2 3 4 5 6; do kern box --require-limits -- true & done; "
+                                "code=0; for j in $(jobs -p); do wait $j || code=1; done; exit $code")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+
+    def test_what_is_not_delegated_is_said_in_one_line(self):
+        done = run("service", KERN, "box", "--", "true")
+        self.assertEqual(done.returncode, 0, done)
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, done)
+        self.assertTrue(lines[0].startswith("kern: warning: memory and pids caps not enforced"), done)
+        self.assertIn("Delegate=", lines[0])
+
+    def test_without_a_scope(self):
+        stop_units()
+        done = run("session", "env", "KERN_NO_SCOPE=1", KERN, "box", "--", "true")
+        self.assertIn("not enforced", done.stderr)
+        self.assertFalse(os.path.exists(USER_UNIT))
+
+    def test_a_later_start_costs_little(self):
+        script = "for i in $(seq 12); do s=$(date +%s%N); {}kern box -q -- true; e=$(date +%s%N); echo $((e-s)); done"
+        figures = {}
+        for how, env in (("manager", ""), ("session", ""), ("session", "KERN_NO_SCOPE=1 ")):
+            times = sorted(int(line) for line in shell(how, script.format(env)).stdout.split())
+            figures[how + (" uncapped" if env else "")] = times[len(times) // 2] / 1e6
+        print("ms, median of a start:", figures)
 
 
 if __name__ == "__main__":
