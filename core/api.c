@@ -87,6 +87,11 @@ int32_t kern_privileged(const kern_box *box)
     return box->privileged;
 }
 
+int32_t kern_bare(const kern_box *box)
+{
+    return box->bare;
+}
+
 int32_t kern_untrusted(const kern_box *box)
 {
     return box->untrusted;

@@ -170,6 +170,7 @@ struct kern_box {
     char name[CORE_NAME_MAX + 1];
     char id[CORE_NAME_MAX + 16]; /* NAME.PID: what everything that the box makes is named after */
     bool named;                  /* the user chose the name */
+    bool bare;                   /* `kern run`: a process of the host, in control groups and nothing else */
 
     struct core_catalog *catalog;
     struct core_config *config; /* NULL when none was needed */

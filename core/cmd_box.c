@@ -1,4 +1,4 @@
-/* `kern box`: from the words of the command line to a box and its exit code. Host side. */
+/* `kern box` and `kern run`: from the words of the command line to a box and its exit code. Host side. */
 #include "cmd.h"
 
 #include "args.h"
@@ -78,6 +78,11 @@ static int apply_tokens(kern_box *box, const struct core_args *args, struct kern
     for (size_t i = 0; i < args->token_count; i++) {
         const struct core_args_token *token = &args->token[i];
         struct core_plugin *plugin = core_catalog_kind(box->catalog, token->kind);
+        if (box->bare && (!plugin->builtin || plugin->table->stage != KERN_STAGE_LIMIT)) {
+            kern_refuse(err, 0, "%s:%s needs a box", token->kind, token->profile);
+            kern_hint(err, "\"kern run\" makes no box; use: kern box");
+            return -EINVAL;
+        }
         plugin->wanted = true;
         int failed = core_plugin_load_wanted(box->catalog, err);
         if (failed == 0)
@@ -113,8 +118,14 @@ static int read_environment(kern_box *box, struct kern_error *err)
 /* Without a command: a shell, with a terminal of its own where kern has one, else reading standard input. */
 static int choose_command(kern_box *box, const struct core_args *args, struct kern_error *err)
 {
+    if (box->bare && args->command_count == 0) {
+        kern_refuse(err, 0, "no command to run");
+        kern_hint(err, "it goes after --: kern run -m 1g -- make");
+        return -EINVAL;
+    }
     bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
-    box->own_terminal = kern_get_int(&box->options, "tty") != 0 || (args->command_count == 0 && terminal);
+    box->own_terminal =
+        !box->bare && (kern_get_int(&box->options, "tty") != 0 || (args->command_count == 0 && terminal));
     box->shell[0] = box->shell_name;
     box->command = args->command_count > 0 ? args->command : box->shell;
     if (kern_get_int(&box->options, "detach") != 0)
@@ -179,6 +190,19 @@ static void settle_switches(kern_box *box)
         core_log_profile(kern_get_string(&box->options, "security-profile"));
 }
 
+static void want_plugins(kern_box *box)
+{
+    for (size_t i = 0; i < box->catalog->count; i++)
+        box->catalog->plugin[i].wanted =
+            !box->bare && (box->catalog->plugin[i].wanted || box->catalog->plugin[i].always);
+    if (box->bare) {
+        core_catalog_find(box->catalog, "cgroup")->wanted = true;
+        return;
+    }
+    if (kern_get_int(&box->options, "no-view") != 0) /* not even opened: that is a part of what it costs */
+        core_catalog_find(box->catalog, "view")->wanted = false;
+}
+
 /* Everything up to the point where a run and a plan part. */
 static int read_spec(kern_box *box, int argc, char **argv, struct core_args *args, struct kern_error *err)
 {
@@ -189,11 +213,11 @@ static int read_spec(kern_box *box, int argc, char **argv, struct core_args *arg
     if (failed == 0)
         failed = core_config_load(core_args_peek(argc, argv, "--config"), box->catalog, &box->config,
                                   config_note, box, err);
-    if (failed == 0)
+    if (failed == 0 && !box->bare)
         failed = add_configured_plugins(box, err);
     if (failed == 0)
         failed = core_config_bind(box->config, box->catalog, config_note, box, err);
-    if (failed == 0)
+    if (failed == 0 && !box->bare) /* its defaults are for boxes */
         failed = core_config_box(box->config, &box->options, err);
     if (failed == 0)
         failed = read_environment(box, err);
@@ -201,10 +225,7 @@ static int read_spec(kern_box *box, int argc, char **argv, struct core_args *arg
         failed = core_args_parse(argc, argv, box->catalog, &box->options, args, err);
     if (failed != 0 || args->help)
         return failed;
-    for (size_t i = 0; i < box->catalog->count; i++)
-        box->catalog->plugin[i].wanted = box->catalog->plugin[i].wanted || box->catalog->plugin[i].always;
-    if (kern_get_int(&box->options, "no-view") != 0) /* not even opened: that is a part of what it costs */
-        core_catalog_find(box->catalog, "view")->wanted = false;
+    want_plugins(box);
     failed = apply_tokens(box, args, err);
     if (failed == 0)
         failed = apply_security_profile(box, err);
@@ -277,7 +298,7 @@ static int plan(kern_box *box)
     return err.category == KERN_ERROR_REFUSED ? EXIT_REFUSED : 125;
 }
 
-int core_cmd_box(int argc, char **argv)
+static int start(int argc, char **argv, bool bare)
 {
     const char *last = argv[argc - 1];
     kern_box box;
@@ -286,6 +307,7 @@ int core_cmd_box(int argc, char **argv)
     struct kern_error err = {0};
     core_box_init(&box);
     box.catalog = &catalog;
+    box.bare = bare;
     box.words = program_invocation_name;
     box.words_size = (size_t)(last + strlen(last) + 1 - program_invocation_name);
     int code = EXIT_REFUSED;
@@ -296,7 +318,7 @@ int core_cmd_box(int argc, char **argv)
         core_log_error(&err);
         report_refusal(&box, argc, argv, &err);
     } else if (args.help)
-        code = core_help_print(core_verb_find("box"));
+        code = core_help_print(core_verb_find(argv[0]));
     else if (kern_get_int(&box.options, "show-config") != 0)
         code = core_plan_show_config(&box);
     else if (kern_get_int(&box.options, "plan") != 0)
@@ -309,4 +331,14 @@ int core_cmd_box(int argc, char **argv)
     core_config_free(box.config);
     core_catalog_clear(&catalog);
     return code;
+}
+
+int core_cmd_box(int argc, char **argv)
+{
+    return start(argc, argv, false);
+}
+
+int core_cmd_run(int argc, char **argv)
+{
+    return start(argc, argv, true);
 }

@@ -17,11 +17,11 @@ static const struct {
     {"fish", core_completion_fish},
 };
 
-static void each_of(FILE *out, const struct core_verb *verb, const struct kern_option *option,
+static void each_of(FILE *out, const struct core_verb *verb, const struct kern_option *option, uint32_t mask,
                     core_completion_fn fn)
 {
     for (; option != NULL && option->name != NULL; option++) {
-        if (core_help_shows(option, KERN_OPT_FLAG))
+        if (core_help_shows(option, mask))
             fn(out, verb, option);
     }
 }
@@ -29,9 +29,9 @@ static void each_of(FILE *out, const struct core_verb *verb, const struct kern_o
 void core_completion_each(FILE *out, const struct core_verb *verb, const struct core_catalog *catalog,
                           core_completion_fn fn)
 {
-    each_of(out, verb, verb->options, fn);
-    for (size_t i = 0; strcmp(verb->name, "box") == 0 && i < catalog->count; i++)
-        each_of(out, verb, catalog->plugin[i].table->options, fn);
+    each_of(out, verb, verb->options, KERN_OPT_FLAG, fn);
+    for (size_t i = 0; verb->plugin_flags != 0 && i < catalog->count; i++)
+        each_of(out, verb, catalog->plugin[i].table->options, verb->plugin_flags, fn);
 }
 
 static int print_for(const char *shell, struct kern_error *err)

@@ -65,7 +65,7 @@ static void plain_words(FILE *out, const struct core_verb *verb)
         words(out, verb->words);
         fputs("\n", out);
     }
-    if (strcmp(verb->name, "box") == 0) {
+    if (verb->plugin_flags != 0) {
         begin(out, verb);
         fputs(" -a '(__kern_profiles)'\n", out);
     }

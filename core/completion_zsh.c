@@ -104,7 +104,7 @@ static void specs(FILE *out, const struct core_verb *verb, const struct kern_opt
 
 static void first_word(FILE *out, const struct core_verb *verb)
 {
-    if (strcmp(verb->name, "box") == 0) {
+    if (verb->plugin_flags != 0) {
         fputs(" \\\n        '*: :_kern_profiles'", out);
     } else if (strcmp(verb->name, "help") == 0) {
         fputs(" \\\n        '1: :_kern_verbs'", out);

@@ -104,7 +104,8 @@ static void try_limits(struct core_doctor *doctor, const struct core_doctor_fact
 {
     char cpu[16];
     struct kern_error err = {0};
-    struct cgroup_state state = {.wish = {.kinds = (1u << CGROUP_KINDS) - 1,
+    struct cgroup_state state = {.wish = {.kinds = CGROUP_ALL,
+                                          .asked = CGROUP_ALL,
                                           .memory = INT64_C(64) << 20,
                                           .pids = 16,
                                           .cpus = 0.5,

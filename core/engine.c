@@ -268,7 +268,9 @@ static int compose(kern_box *box, struct kern_error *err)
         failed = prepare_all(box, err);
     core_guard_listen(box, false);
     mark(box, "prepare");
-    return failed == 0 ? core_env_build(box, err) : failed;
+    if (failed == 0)
+        failed = box->bare ? core_env_build_host(box, err) : core_env_build(box, err);
+    return failed;
 }
 
 static int build(kern_box *box, struct kern_error *err)
@@ -291,7 +293,7 @@ static int build(kern_box *box, struct kern_error *err)
     core_report_alive(box);
     if (kern_get_int(&box->options, "verbose") != 0)
         core_plan_panel(box);
-    failed = core_launch(box, err);
+    failed = box->bare ? core_launch_host(box, err) : core_launch(box, err);
     mark(box, "clone");
     return failed;
 }
@@ -432,6 +434,8 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
         core_launch_undo(box);
     } else {
         core_supervise(box);
+        if (box->bare)
+            core_launch_host_reap(box);
         collect_usage(box);
         mark(box, "run");
         if (core_error_is_set(&box->shared->error))

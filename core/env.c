@@ -1,4 +1,4 @@
-/* The environment of the command; see env.h. Nothing of the caller's own environment is in it. Host side. */
+/* The environment of the command; see env.h. In a box nothing of the caller's own environment is in it. Host side. */
 #include "env.h"
 
 #include "cleanup.h"
@@ -106,6 +106,16 @@ static int collect(const kern_box *box, struct core_list *list, struct kern_erro
     return failed == 0 ? core_env_overrides(options, list, err) : failed;
 }
 
+/* What the caller has, as it is; a descriptor that kern was given is no business of the command's. */
+static int collect_host(const kern_box *box, struct core_list *list, struct kern_error *err)
+{
+    int failed = 0;
+    for (char **each = environ; failed == 0 && *each != NULL; each++)
+        if (strncmp(*each, "KERN_STARTED_FD=", 16) != 0 && strncmp(*each, "KERN_ALIVE_FD=", 14) != 0)
+            failed = core_list_add(list, *each);
+    return failed == 0 ? core_env_overrides(&box->options, list, err) : failed;
+}
+
 static bool same_name(const char *a, const char *b)
 {
     size_t length = strcspn(a, "=");
@@ -129,10 +139,11 @@ static size_t deduplicate(char **env, size_t count)
     return kept;
 }
 
-int core_env_build(kern_box *box, struct kern_error *err)
+static int build(kern_box *box, int (*from)(const kern_box *, struct core_list *, struct kern_error *),
+                 struct kern_error *err)
 {
     struct core_list list = {0};
-    int failed = collect(box, &list, err);
+    int failed = from(box, &list, err);
     if (failed == 0 && list.count > VARIABLES_MOST)
         failed = kern_refuse(err, 0, "cannot use %zu environment variables: %d are the most", list.count,
                              VARIABLES_MOST);
@@ -148,10 +159,20 @@ int core_env_build(kern_box *box, struct kern_error *err)
     for (size_t i = 0; i < count; i++)
         box->home_is_fixed = box->home_is_fixed || strncmp(env[i], "HOME=", 5) == 0;
     memset(env + count, 0, (list.count + 2 - count) * sizeof(*env));
-    if (!box->home_is_fixed) {
+    if (!box->home_is_fixed && !box->bare) {
         (void)snprintf(box->home, sizeof(box->home), "HOME=/root"); /* fits */
         env[count] = box->home;
     }
     box->child_env = env;
     return 0;
+}
+
+int core_env_build(kern_box *box, struct kern_error *err)
+{
+    return build(box, collect, err);
+}
+
+int core_env_build_host(kern_box *box, struct kern_error *err)
+{
+    return build(box, collect_host, err);
 }

@@ -8,6 +8,8 @@
 int core_env_parse(char *text, const char *file, struct core_list *list, struct kern_error *err);
 /* Fills box->child_env. HOME points into box->home unless it was given. */
 int core_env_build(kern_box *box, struct kern_error *err);
+/* The same for `kern run`: the caller's own environment is the base, less the descriptors that were for kern. */
+int core_env_build_host(kern_box *box, struct kern_error *err);
 
 /* What --env-file and --env say, in that order. */
 int core_env_overrides(const kern_values *options, struct core_list *list, struct kern_error *err);

@@ -72,23 +72,23 @@ static bool has_shown(const struct kern_option *def, uint32_t mask)
     return false;
 }
 
-static void options(FILE *out, const struct kern_option *def, int width)
+static void options(FILE *out, const struct kern_option *def, uint32_t mask, int width)
 {
     for (; def != NULL && def->name != NULL; def++) {
-        if (core_help_shows(def, KERN_OPT_FLAG))
+        if (core_help_shows(def, mask))
             option(out, def, width);
     }
 }
 
-static void plugin_options(FILE *out, const struct core_catalog *catalog, int width)
+static void plugin_options(FILE *out, const struct core_catalog *catalog, uint32_t mask, int width)
 {
     for (size_t i = 0; i < catalog->count; i++) {
         const struct core_plugin *plugin = &catalog->plugin[i];
-        if (!plugin->builtin || !has_shown(plugin->table->options, KERN_OPT_FLAG))
+        if (!plugin->builtin || !has_shown(plugin->table->options, mask))
             continue;
         fprintf(out, "\n%s: %s\n", plugin->name,
                 plugin->table->summary != NULL ? plugin->table->summary : "");
-        options(out, plugin->table->options, width);
+        options(out, plugin->table->options, mask, width);
     }
 }
 
@@ -110,11 +110,11 @@ void core_help_verb(FILE *out, const struct core_verb *verb, const struct core_c
     wrap(out, verb->summary, 0, (int)strlen(verb->name) + 7, width);
     if (verb->detail != NULL)
         paragraph(out, verb->detail, width);
-    if (strcmp(verb->name, "box") == 0)
-        plugin_options(out, catalog, width);
+    if (verb->plugin_flags != 0)
+        plugin_options(out, catalog, verb->plugin_flags, width);
     if (has_shown(verb->options, KERN_OPT_FLAG)) {
         fputs("\noptions:\n", out);
-        options(out, verb->options, width);
+        options(out, verb->options, KERN_OPT_FLAG, width);
     }
 }
 

@@ -171,6 +171,10 @@ static void verbs(FILE *out)
             fputs("See\n.BR kern\\-box (1).\n", out);
         else
             detail(out, verb->detail);
+        if (verb->plugin_flags == KERN_OPT_RUN)
+            fputs(".PP\nThe options are those of\n.BR kern\\-box (1)\nthat need no box; \"kern run "
+                  "\\-\\-help\" lists them.\n",
+                  out);
         (void)table(out, NULL, verb->options, KERN_OPT_FLAG); /* most verbs have no option */
     }
 }

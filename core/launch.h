@@ -12,6 +12,11 @@ void core_launch_wait(kern_box *box);
 /* Ends an outer init, at whatever it is. Harmless when there is none. Host side. */
 void core_launch_undo(kern_box *box);
 
+/* `kern run`: the command itself, as a process of the host in the box's control groups. Host side. */
+int core_launch_host(kern_box *box, struct kern_error *err);
+/* Waits for it: status and usage then stand in box->shared. */
+void core_launch_host_reap(kern_box *box);
+
 /* Asks newuidmap and newgidmap, side by side, to write the maps of `pid`. Host side. */
 int core_map_with_helpers(const struct kern_ids *ids, pid_t pid, struct kern_error *err);
 

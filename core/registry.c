@@ -204,7 +204,7 @@ int core_registry_claim(kern_box *box, struct kern_error *err)
         uint32_t random = 0;
         if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
             return kern_fail(err, errno, "cannot make up a name");
-        (void)snprintf(box->name, sizeof(box->name), "box-%d-%04x", (int)getpid(),
+        (void)snprintf(box->name, sizeof(box->name), "%s-%d-%04x", box->bare ? "run" : "box", (int)getpid(),
                        random & 0xffff); /* sized for it */
     }
     int failed = claim(box, err);

@@ -113,6 +113,9 @@ static int signal_command(const kern_box *box, int signal)
 
 void core_kill_box(kern_box *box)
 {
+    /* Without a pid namespace the group is what holds all that the command started. */
+    if (box->bare && box->group_hooks != NULL && box->group_hooks->kill(box, box->group_state) > 0)
+        return;
     /* The first process takes its pid namespace with it; the outer init is for the time before there is one. */
     if (signal_command(box, SIGKILL) != 0 && box->outer_pidfd >= 0)
         (void)sys_call(SYS_pidfd_send_signal, box->outer_pidfd, SIGKILL, 0, 0, 0,
@@ -144,6 +147,8 @@ enum say { SAY_NONE, SAY_LATER /* blocked, and no handler yet */, SAY_NOW };
 static enum say say_of(const kern_box *box, int signal)
 {
     int pid = 0;
+    if (box->bare)
+        return SAY_NOW; /* it is no PID 1: signals do what they do */
     if (box->want_init)
         return SAY_NOW; /* kern's own init takes every signal; while it waits for one the kernel shows none as blocked */
     if (!pid_of(box->shared->inner_pidfd, &pid))
@@ -361,6 +366,14 @@ static void on_deadline(kern_box *box)
     core_kill_box(box);
 }
 
+/* The terminal has sent it to the command as well, which is in kern's own process group: passed on it would come twice. Only
+ * the shell that waits for kern has to see that all of the job stops. */
+static void of_terminal(int signal)
+{
+    if (signal == SIGTSTP)
+        (void)kill(getpid(), SIGSTOP); /* kern itself */
+}
+
 static void on_signal(kern_box *box)
 {
     struct signalfd_siginfo info;
@@ -369,6 +382,8 @@ static void on_signal(kern_box *box)
         int signal = (int)info.ssi_signo;
         if (signal == SIGWINCH) {
             core_terminal_resize(&box->terminal);
+        } else if (box->bare && info.ssi_code == SI_KERNEL) {
+            of_terminal(signal);
         } else if (signal == SIGTSTP || signal == SIGPIPE) {
             continue; /* a stopped supervisor would keep no deadline; a closed stderr must not end the box */
         } else if (!box->escalated) {

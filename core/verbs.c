@@ -58,7 +58,20 @@ static const struct core_verb verb_table[] = {
          "beats "
          "a profile, which beats [box] in kern.toml, which beats the default. Flags of other plugins are "
          "--PLUGIN-OPTION; \"kern plugin info PLUGIN\" shows them.",
-     .run = core_cmd_box},
+     .run = core_cmd_box,
+     .plugin_flags = KERN_OPT_FLAG},
+    {.name = "run",
+     .summary = "run a command of the host under limits, without a box",
+     .usage = "run [vcpu:PROFILE] [OPTIONS] -- COMMAND ...",
+     .detail = "The command sees the host as it is: same files, processes, network, environment, directory. "
+               "Only the "
+               "limits that are given, as options or by a vcpu profile, bind it and all that it starts. kern "
+               "stays, "
+               "passes signals on, ends what is left when the command has ended, and exits with its code. "
+               "Descriptors "
+               "above 2 are not passed on.",
+     .run = core_cmd_run,
+     .plugin_flags = KERN_OPT_RUN},
     {.name = "exec",
      .summary = "run another command in a living box",
      .usage = "exec NAME [OPTIONS] [-- COMMAND ...]",
@@ -176,9 +189,9 @@ static const struct core_verb verb_table[] = {
 };
 
 /* Known by name, so that nobody hunts for a typing error. */
-static const char *const later_verbs[] = {"attach",  "cp",   "diff",  "gc",     "gpio",   "images",
-                                          "import",  "load", "login", "logout", "mcp",    "pull",
-                                          "recover", "rmi",  "run",   "save",   "volume", NULL};
+static const char *const later_verbs[] = {"attach",  "cp",   "diff",  "gc",     "gpio", "images",
+                                          "import",  "load", "login", "logout", "mcp",  "pull",
+                                          "recover", "rmi",  "save",  "volume", NULL};
 
 const struct core_verb *core_verbs(void)
 {

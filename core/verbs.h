@@ -12,6 +12,7 @@ struct core_verb {
     const struct kern_option *options; /* flags of its own; NULL: none. `box` takes those of the plugins */
     const char *const *words;          /* what its first word may be; NULL: anything */
     int (*run)(int argc, char **argv);
+    uint32_t plugin_flags; /* it takes those options of the plugins that have this flag; 0: none */
 };
 
 /* Ends with name == NULL. */

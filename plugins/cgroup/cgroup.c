@@ -15,9 +15,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+
+#define MEMORY_AND_PIDS (CGROUP_BIT(CGROUP_MEMORY) | CGROUP_BIT(CGROUP_PIDS))
+#define PIDS_MOST       4194304 /* PID_MAX_LIMIT of 64-bit machines: no cap at all */
 
 static const struct kern_group_hooks group_hooks = {.collect = cgroup_collect, .kill = cgroup_kill};
 
@@ -58,7 +62,7 @@ static int read_wishes(const kern_values *options, struct cgroup_wish *wish, str
 {
     if (kern_get_int(options, "require-limits") && kern_get_int(options, "allow-uncapped"))
         return kern_refuse(err, 0, "--require-limits and --allow-uncapped exclude each other");
-    wish->kinds = CGROUP_BIT(CGROUP_MEMORY) | CGROUP_BIT(CGROUP_PIDS);
+    wish->kinds = MEMORY_AND_PIDS;
     wish->memory = kern_get_int(options, "memory");
     wish->swap = kern_get_int(options, "memory-swap-max");
     wish->pids = kern_get_int(options, "pids-limit");
@@ -69,10 +73,26 @@ static int read_wishes(const kern_values *options, struct cgroup_wish *wish, str
         wish->kinds |= CGROUP_BIT(CGROUP_CPU);
     if (wish->weight > 0)
         wish->kinds |= CGROUP_BIT(CGROUP_IO);
-    if (wish->cpuset == NULL)
-        return 0;
-    wish->kinds |= CGROUP_BIT(CGROUP_CPUSET);
-    return read_cpuset(wish, err);
+    if (wish->cpuset != NULL)
+        wish->kinds |= CGROUP_BIT(CGROUP_CPUSET);
+    wish->asked = wish->kinds;
+    return wish->cpuset != NULL ? read_cpuset(wish, err) : 0;
+}
+
+/* Of a process of the host only what was asked for is capped; the groups of memory and pids count all the same, and hold
+ * together what is to be ended. */
+static void spare_host(const kern_values *options, struct cgroup_wish *wish)
+{
+    bool swap = kern_get_source(options, "memory-swap-max") != KERN_FROM_DEFAULT;
+    if (kern_get_source(options, "memory") == KERN_FROM_DEFAULT) {
+        wish->asked &= ~CGROUP_BIT(CGROUP_MEMORY);
+        wish->memory = INT64_MAX;
+        wish->swap = swap ? wish->swap : INT64_MAX;
+    }
+    if (kern_get_source(options, "pids-limit") == KERN_FROM_DEFAULT) {
+        wish->asked &= ~CGROUP_BIT(CGROUP_PIDS);
+        wish->pids = PIDS_MOST;
+    }
 }
 
 /* A mask of its own holds a program that does not mind; one that does can widen it again. */
@@ -105,9 +125,9 @@ static void report_limits(kern_box *box, const struct cgroup_state *state)
     (void)snprintf(asked[CGROUP_IO], sizeof(asked[0]), "%u", wish->weight);
     static const char *const name[CGROUP_KINDS] = {"memory", "pids", "cpu", "cpuset", "io"};
     for (enum cgroup_kind kind = 0; kind < CGROUP_KINDS; kind++)
-        if (wish->kinds & CGROUP_BIT(kind))
+        if (wish->asked & CGROUP_BIT(kind))
             report_one(box, name[kind], &state->bound[kind], asked[kind]);
-    if (state->swap.why != CGROUP_BOUND && wish->swap == 0)
+    if (wish->swap == INT64_MAX || (state->swap.why != CGROUP_BOUND && wish->swap == 0))
         return; /* nobody asked; where there is swap to be afraid of, a warning says it */
     char swap[32];
     (void)snprintf(swap, sizeof(swap), "%" PRId64, wish->swap);
@@ -129,7 +149,7 @@ static void warn_unbound(kern_box *box, const struct cgroup_state *state)
     uint32_t open = 0;
     for (enum cgroup_kind kind = 0; kind < CGROUP_KINDS; kind++)
         if (state->bound[kind].why != CGROUP_BOUND)
-            open |= state->wish.kinds & CGROUP_BIT(kind);
+            open |= state->wish.asked & CGROUP_BIT(kind);
     for (enum cgroup_kind kind = 0; open != 0 && kind < CGROUP_KINDS; kind++) {
         if (!(open & CGROUP_BIT(kind)))
             continue;
@@ -141,7 +161,8 @@ static void warn_unbound(kern_box *box, const struct cgroup_state *state)
                   cgroup_reason(&state->bound[kind], kind, reason, sizeof(reason)), mend[0] ? " (" : "", mend,
                   mend[0] ? ")" : "");
     }
-    if (state->bound[CGROUP_MEMORY].why == CGROUP_BOUND && state->swap.why != CGROUP_BOUND && machine_swaps())
+    if ((state->wish.asked & CGROUP_BIT(CGROUP_MEMORY)) && state->bound[CGROUP_MEMORY].why == CGROUP_BOUND &&
+        state->swap.why != CGROUP_BOUND && machine_swaps())
         kern_warn(box, "swap is not capped: this kernel does not count it (boot with swapaccount=1)");
 }
 
@@ -149,7 +170,7 @@ static int require_bound(const struct cgroup_state *state, struct kern_error *er
 {
     for (enum cgroup_kind kind = CGROUP_MEMORY; kind <= CGROUP_PIDS; kind++) {
         const struct cgroup_bound *bound = &state->bound[kind];
-        if (bound->enforced == 1)
+        if (bound->enforced == 1 || !(state->wish.asked & CGROUP_BIT(kind)))
             continue;
         char reason[160], remedy[200];
         const char *mend = cgroup_remedy(bound, kind, remedy, sizeof(remedy));
@@ -178,7 +199,9 @@ static void tell_core(kern_box *box, struct cgroup_state *state)
             if (group->kinds & CGROUP_BIT(kind))
                 kern_box_bind_cgroup(box, group->dir, cgroup_controller_v1(kind));
     }
-    uint64_t cap = state->bound[CGROUP_MEMORY].enforced != 0 ? (uint64_t)state->wish.memory : 0;
+    bool capped =
+        (state->wish.asked & CGROUP_BIT(CGROUP_MEMORY)) && state->bound[CGROUP_MEMORY].enforced != 0;
+    uint64_t cap = capped ? (uint64_t)state->wish.memory : 0;
     kern_box_group_hooks(box, &group_hooks, state, cap);
 }
 
@@ -190,6 +213,8 @@ static int cgroup_prepare(kern_box *box, void *opaque, struct kern_error *err)
     int result = read_wishes(options, &state->wish, err);
     if (result < 0)
         return result;
+    if (kern_bare(box))
+        spare_host(options, &state->wish);
     struct cgroup_map map;
     result = cgroup_map_read(&map);
     if (result < 0)

@@ -38,7 +38,8 @@ struct cgroup_bound {
 };
 
 struct cgroup_wish {
-    uint32_t kinds; /* CGROUP_BIT of each that is asked for */
+    uint32_t kinds; /* CGROUP_BIT of each that gets a group */
+    uint32_t asked; /* and of each that is to bind there */
     int64_t memory, swap, pids;
     double cpus;
     const char *cpuset;

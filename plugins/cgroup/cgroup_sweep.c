@@ -83,13 +83,14 @@ int cgroup_kill_group(int dir)
     return -EBUSY;
 }
 
-/* A process that was just reaped can keep its group busy for a moment. */
+/* A process that was just reaped can keep its group busy for a moment, and on a busy machine one that was just killed takes
+ * its time to end. */
 static int remove_patiently(int parent, const char *name)
 {
     for (long pause = 1;; pause *= 2) {
         if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
             return 0;
-        if (errno != EBUSY || pause > 16)
+        if (errno != EBUSY || pause > 512)
             return -errno;
         nap_ms(pause);
     }

@@ -52,7 +52,7 @@ expect "stderr of kern alone" "" "$(cat "$work/err")"
 
 refused 1 'kern: "cp" is not available in this build' cp web:/a b
 refused 1 $'kern: which box? kern exec takes a name and a command\nhint: kern ps shows the boxes that run; kern exec NAME -- COMMAND' exec
-refused 1 'kern: "run" is not available in this build' run -- ls
+refused 1 'kern: "mcp" is not available in this build' mcp serve
 refused 1 $'kern: unknown verb "bxo"\nhint: did you mean "kern box"? All verbs: kern --help' bxo
 refused 1 $'kern: unknown verb "quux"\nhint: all verbs: kern --help' quux
 refused 1 $'kern: unknown verb "vcpu:heavy"\nhint: kern box vcpu:heavy' vcpu:heavy
