@@ -15,6 +15,7 @@ int core_cmd_examples(int argc, char **argv);
 int core_cmd_help(int argc, char **argv);
 int core_cmd_inspect(int argc, char **argv);
 int core_cmd_kill(int argc, char **argv);
+int core_cmd_login(int argc, char **argv); /* logout, too */
 int core_cmd_logs(int argc, char **argv);
 int core_cmd_pause(int argc, char **argv); /* and unpause */
 int core_cmd_plugin(int argc, char **argv);

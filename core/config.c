@@ -29,7 +29,7 @@ static const struct kern_option entry_options[] = {
 };
 
 /* Tables of the contract whose plugins come later. */
-static const char *const later_tables[] = {"registry", "vgpio", "gpio", "egress", NULL};
+static const char *const later_tables[] = {"vgpio", "gpio", "egress", NULL};
 
 struct notes {
     void (*note)(void *data, const char *text);
@@ -117,8 +117,8 @@ static bool is_table(const struct toml_node *node)
 
 static const char *nearest_table(const char *typed, const struct core_catalog *catalog)
 {
-    const char *words[64] = {"box", "plugin"};
-    size_t count = 2;
+    const char *words[64] = {"box", "plugin", "registry"};
+    size_t count = 3;
     for (const char *const *later = later_tables; *later != NULL; later++)
         words[count++] = *later;
     for (size_t i = 0; i < catalog->count && count + 2 < sizeof(words) / sizeof(words[0]); i++) {
@@ -176,20 +176,13 @@ static int look_at_other(const struct core_config *config, const struct toml_nod
             tell_unknown(notes, config, key, catalog);
         return 0;
     }
-    if (config->trust == CORE_CONFIG_FOREIGN && core_option_is_named("registry", key->key, key->key_length)) {
-        int r = kern_refuse(err, 0,
-                            "%s: [registry] is not accepted from a file that --config or KERN_CONFIG names",
-                            config_at(config, key->line, key->column).text);
-        kern_hint(err, "put it in your own kern.toml");
-        return r;
-    }
     tell(notes, config, key, CORE_CONFIG_LATER);
     return 0;
 }
 
 static bool is_known(const struct toml_node *key, const struct core_catalog *catalog)
 {
-    static const char *const own[] = {"box", "plugin", NULL};
+    static const char *const own[] = {"box", "plugin", "registry", NULL};
     return is_in(key, own) || is_served(key, catalog);
 }
 
@@ -354,6 +347,7 @@ static int read_file(struct core_config *config, const struct config_source *sou
     int r = core_toml_parse(source->text, source->length, config->path, &config->lazy->doc, err);
     r = r < 0 ? r : read_box(config, catalog, err);
     r = r < 0 ? r : read_entries(config, err);
+    r = r < 0 ? r : config_registry_check(config, err);
     r = r < 0 ? r : look_at_others(config, catalog, notes, err);
     return r < 0 ? r : core_config_check_all(config, catalog, err);
 }

@@ -22,6 +22,8 @@ struct config_source {
     int trust;
 };
 int config_source_read(const char *chosen, struct config_source *ret_source, struct kern_error *err);
+/* The user's own or the system's, whatever --config and KERN_CONFIG say. */
+int config_source_read_own(struct config_source *ret_source, struct kern_error *err);
 void config_source_clear(struct config_source *source);
 /* Where this user's own kern.toml stands or would stand. */
 int config_source_own_path(char *ret_path, size_t size);
@@ -110,6 +112,11 @@ int config_kind_resolve(const struct core_config *config, const struct config_ki
 int config_kind_check(const struct core_config *config, const struct kern_plugin *plugin,
                       struct kern_error *err);
 void config_profile_clear(struct core_profile *profile);
+
+/* ---- config_registry.c */
+
+/* The table [registry], if there is one: whether this file may have it, and its keys. */
+int config_registry_check(const struct core_config *config, struct kern_error *err);
 
 /* ---- config_attach.c */
 

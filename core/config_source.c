@@ -184,6 +184,16 @@ static int compiled_in(struct config_source *ret_source, struct kern_error *err)
     return 0;
 }
 
+int config_source_read_own(struct config_source *ret_source, struct kern_error *err)
+{
+    char own[PATH_MAX];
+    int r =
+        config_source_own_path(own, sizeof(own)) == 0 ? read_file(own, CORE_CONFIG_OWN, ret_source, err) : 1;
+    if (r == 1)
+        r = read_file("/etc/kern/kern.toml", CORE_CONFIG_OWN, ret_source, err);
+    return r == 1 ? compiled_in(ret_source, err) : r;
+}
+
 int config_source_read(const char *chosen, struct config_source *ret_source, struct kern_error *err)
 {
     if (chosen != NULL)
@@ -191,10 +201,5 @@ int config_source_read(const char *chosen, struct config_source *ret_source, str
     const char *from_env = from_environment("KERN_CONFIG");
     if (from_env != NULL)
         return read_chosen(from_env, ", which KERN_CONFIG names", ret_source, err);
-    char own[PATH_MAX];
-    int r =
-        config_source_own_path(own, sizeof(own)) == 0 ? read_file(own, CORE_CONFIG_OWN, ret_source, err) : 1;
-    if (r == 1)
-        r = read_file("/etc/kern/kern.toml", CORE_CONFIG_OWN, ret_source, err);
-    return r == 1 ? compiled_in(ret_source, err) : r;
+    return config_source_read_own(ret_source, err);
 }

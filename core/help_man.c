@@ -3,6 +3,7 @@
 #include "help.h"
 
 #include "cleanup.h"
+#include "image/registry_manifest.h"
 
 #include <string.h>
 
@@ -202,6 +203,8 @@ static int directive(FILE *out, const char *line, const struct core_catalog *cat
         tables(out, catalog, KERN_OPT_FLAG);
     else if (strcmp(line, "@box-keys") == 0)
         tables(out, catalog, KERN_OPT_BOX);
+    else if (strcmp(line, "@registry-keys") == 0)
+        (void)table(out, NULL, registry_option_table, KERN_OPT_PLUGIN); /* it has some */
     else if (strcmp(line, "@profile-keys") == 0)
         profile_tables(out, catalog);
     else

@@ -62,6 +62,11 @@ void *core_plugin_companion(const char *object, const char *function, struct ker
 {
     if (strcmp(function, "seccomp_json_compile") == 0)
         return (void *)seccomp_json_compile;
+    if (strcmp(object, "image_registry") == 0) {
+        kern_refuse(err, 0, "cannot ask a registry: this kern was built with its plugins compiled in");
+        kern_hint(err, "use a kern built without -DKERN_BUILTIN_PLUGINS=ON, or: kern load -i FILE");
+        return NULL;
+    }
     kern_refuse(err, ENOENT, "cannot load \"%s\"", object);
     return NULL;
 }

@@ -44,6 +44,20 @@ static const struct kern_option plugin_flags[] = {
     {.name = NULL},
 };
 
+static const struct kern_option login_flags[] = {
+    {.name = "user",
+     .type = KERN_STRING,
+     .flags = KERN_OPT_FLAG,
+     .letter = "u",
+     .arg = "USER",
+     .help = "the name there (default: asked for)"},
+    {.name = "password-stdin",
+     .type = KERN_BOOL,
+     .flags = KERN_OPT_FLAG,
+     .help = "read the password from standard input instead of the terminal"},
+    {.name = NULL},
+};
+
 static const struct core_verb verb_table[] = {
     {.name = "box",
      .summary = "start a box and run a command in it",
@@ -174,6 +188,18 @@ static const struct core_verb verb_table[] = {
      .summary = "print a kern.toml with every key and a comment on each",
      .usage = "examples",
      .run = core_cmd_examples},
+    {.name = "login",
+     .summary = "log in to a registry",
+     .usage = "login [REGISTRY] [-u USER] [--password-stdin]",
+     .detail = "The credentials are tried, then kept where Docker keeps them: with the helper that its "
+               "config.json names, "
+               "else in that file ($DOCKER_CONFIG or ~/.docker), readable for you alone.",
+     .options = login_flags,
+     .run = core_cmd_login},
+    {.name = "logout",
+     .summary = "forget the credentials for a registry",
+     .usage = "logout [REGISTRY]",
+     .run = core_cmd_login},
     {.name = "completion",
      .summary = "print completions for a shell",
      .usage = "completion bash|zsh|fish",
@@ -189,9 +215,9 @@ static const struct core_verb verb_table[] = {
 };
 
 /* Known by name, so that nobody hunts for a typing error. */
-static const char *const later_verbs[] = {"attach",  "cp",   "diff",  "gc",     "gpio", "images",
-                                          "import",  "load", "login", "logout", "mcp",  "pull",
-                                          "recover", "rmi",  "save",  "volume", NULL};
+static const char *const later_verbs[] = {"attach",  "cp",     "diff", "gc",     "gpio",
+                                          "images",  "import", "load", "mcp",    "pull",
+                                          "recover", "rmi",    "save", "volume", NULL};
 
 const struct core_verb *core_verbs(void)
 {

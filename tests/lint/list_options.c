@@ -1,8 +1,16 @@
 /* Prints what stands in the option tables of kern and its plugins, for the check that each is documented and tested: one
- * line each, PLUGIN NAME LETTER (or -) and the words flag, box, profile, pool, later. Test program. */
+ * line each, PLUGIN NAME LETTER (or -) and the words flag, box, profile, pool, registry, later. Test program. */
 #include "catalog.h"
+#include "image/registry_manifest.h"
 
 #include <stdio.h>
+
+/* The keys of [registry], which is no plugin's. */
+static void print_registry(void)
+{
+    for (const struct kern_option *option = registry_option_table; option->name != NULL; option++)
+        printf("registry %s - registry\n", option->name);
+}
 
 static void print(const char *plugin, const struct kern_option *option)
 {
@@ -23,6 +31,7 @@ int main(void)
     }
     for (size_t i = 0; i < catalog.count; i++)
         print(catalog.plugin[i].table->name, catalog.plugin[i].table->options);
+    print_registry();
     core_catalog_clear(&catalog);
     return 0;
 }

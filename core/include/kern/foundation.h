@@ -171,6 +171,30 @@ int32_t kern_untrusted(const kern_box *box);
 /* No box: `kern run` puts a process of the host into control groups. Only what was asked for is to bind then. */
 int32_t kern_bare(const kern_box *box);
 
+/* ---- image: what the registry client needs of kern; called in kern, by prepare or by a verb ---- */
+/* [registry] of the user's own kern.toml or the system's, never of a file that --config or KERN_CONFIG names. The keys are
+ * those of plugins/image/registry_manifest.h, with their defaults. kern_registry_close() frees it; NULL is fine. */
+int kern_registry_open(kern_values **ret_settings, struct kern_error *err);
+void kern_registry_close(kern_values *settings);
+
+/* How far several transfers are: bars on a terminal, one line for each that ended elsewhere. All accept NULL. */
+struct kern_progress;
+struct kern_progress_item {
+    const char *name;  /* the digest of a layer; its first digits are shown */
+    const char *state; /* "pulling" */
+    uint64_t done, total;
+    uint32_t ended; /* nothing more will be said of it */
+};
+/* `lines` 1: standard output gets the lines of what ended; 0: they are notes. NULL without memory, and nothing is shown. */
+struct kern_progress *kern_progress_new(uint32_t lines);
+void kern_progress_set(struct kern_progress *progress, uint32_t index, const struct kern_progress_item *item);
+/* Shows what changed, if it is time (or `now`). */
+void kern_progress_draw(struct kern_progress *progress, int32_t now);
+/* A note to the user, between the bars. */
+void kern_progress_note(struct kern_progress *progress, const char *format, ...) KERN_PRINTF(2, 3);
+/* Takes the bars away. */
+void kern_progress_free(struct kern_progress *progress);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -1,0 +1,154 @@
+/* A pull, from kern's side: one loop over the worker that talks to registries, the processes that unpack, and the user's
+ * Ctrl-C. Runs in kern itself: the verb `pull`, or prepare of the image plugin. Stores what comes, under its digest. */
+#include "registry.h"
+
+#include "registry_setup.h"
+#include "registry_state.h"
+#include "registry_worker.h"
+
+#include "kern/cleanup.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#define TICK 100 /* ms: how often bars move and other processes' layers are looked after */
+
+static void stop_worker(struct pull *pull)
+{
+    kern_close_fd(&pull->socket);
+    if (pull->pid > 0) {
+        (void)kill(pull->pid, SIGKILL);    /* our child, not yet reaped */
+        (void)waitpid(pull->pid, NULL, 0); /* it is ours */
+    }
+    pull->pid = 0;
+}
+
+static int listen_to_worker(struct pull *pull, struct kern_error *err)
+{
+    struct wire_frame frame;
+    const void *payload;
+    int r = wire_reader_fill(&pull->reader, pull->socket);
+    if (r < 0)
+        return kern_fail(err, -r, "cannot listen to the registry worker");
+    while ((r = wire_reader_next(&pull->reader, &frame, &payload)) == 1) {
+        r = pull_take(pull, &frame, payload, err);
+        if (r < 0)
+            return r;
+    }
+    if (r < 0 || pull->reader.ended)
+        return kern_fail(err, 0, "the registry worker has ended without a word");
+    return 0;
+}
+
+static int listen_to_unpackers(struct pull *pull, struct kern_error *err)
+{
+    for (uint32_t i = 0; pull->layer != NULL && i < pull->parts->count; i++) {
+        struct pull_layer *layer = &pull->layer[i];
+        if (layer->stage != PULL_OPENING)
+            continue;
+        int r = registry_unpack_read(&layer->unpack, err);
+        if (r < 0)
+            return r;
+        if (r == 0)
+            continue;
+        registry_unpack_stop(&layer->unpack);
+        layer->stage = PULL_READY;
+        pull->unpacking--;
+    }
+    return 0;
+}
+
+static int interrupted(struct kern_error *err)
+{
+    (void)kern_refuse(err, 0, "stopped; what has come is kept, and the next pull goes on from there");
+    return -EINTR;
+}
+
+static int wait_for_news(struct pull *pull, struct kern_error *err)
+{
+    struct pollfd wait[2 + IMAGE_LAYERS_MOST] = {{.fd = pull->signals, .events = POLLIN},
+                                                 {.fd = pull->socket, .events = POLLIN}};
+    nfds_t count = 2;
+    for (uint32_t i = 0; pull->layer != NULL && i < pull->parts->count; i++)
+        if (pull->layer[i].stage == PULL_OPENING)
+            wait[count++] = (struct pollfd){.fd = pull->layer[i].unpack.socket, .events = POLLIN};
+    if (poll(wait, count, TICK) < 0 && errno != EINTR)
+        return kern_fail(err, errno, "cannot wait for the registry worker");
+    if (wait[0].revents != 0)
+        return interrupted(err);
+    int r = wait[1].revents != 0 ? listen_to_worker(pull, err) : 0;
+    return r < 0 ? r : listen_to_unpackers(pull, err);
+}
+
+static int loop(struct pull *pull, struct kern_error *err)
+{
+    uint32_t left = 1;
+    for (;;) {
+        int r = pull_go_on(pull, &left, err);
+        pull_show(pull, left == 0);
+        if (r < 0 || left == 0)
+            return r;
+        r = wait_for_news(pull, err);
+        if (r < 0)
+            return r;
+    }
+}
+
+static int commit(struct pull *pull, struct kern_error *err)
+{
+    return image_store_commit(pull->store, &pull->job->ref, pull->manifest, pull->request->digest, NULL, NULL,
+                              err);
+}
+
+static int run(struct pull *pull, struct registry_job *job, struct kern_error *err)
+{
+    sigset_t stop, before;
+    (void)sigemptyset(&stop);
+    (void)sigaddset(&stop, SIGINT);
+    (void)sigaddset(&stop, SIGTERM);
+    (void)sigaddset(&stop, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &stop, &before);
+    pull->signals = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
+    int r = pull->signals < 0 ? kern_fail(err, errno, "cannot wait for signals")
+                              : registry_start(job, registry_worker_pull, &pull->socket, &pull->pid, err);
+    r = r < 0 ? r : loop(pull, err);
+    stop_worker(pull);
+    for (uint32_t i = 0; pull->layer != NULL && i < pull->parts->count; i++)
+        registry_unpack_stop(&pull->layer[i].unpack);
+    /* What came meanwhile has been answered for; what comes now ends kern, and the store is whole at any moment. */
+    for (struct timespec none = {0}; r == -EINTR && sigtimedwait(&stop, NULL, &none) > 0;)
+        ;
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    return r < 0 ? r : commit(pull, err);
+}
+
+static void drop_settings(kern_values **settings)
+{
+    kern_registry_close(*settings);
+}
+
+static void drop_progress(struct kern_progress **progress)
+{
+    kern_progress_free(*progress);
+}
+
+int registry_pull(struct registry_request *request, struct kern_error *err)
+{
+    cleanup(drop_settings) kern_values *settings = NULL;
+    cleanup(registry_job_clear) struct registry_job job = {.socket = -1};
+    cleanup(drop_progress) struct kern_progress *progress = NULL;
+    int r = kern_registry_open(&settings, err);
+    r = r < 0 ? r : registry_setup(&request->ref, request->platform, settings, &job, err);
+    if (r < 0)
+        return r;
+    progress = kern_progress_new(request->lines);
+    cleanup(pull_clear) struct pull pull = {
+        .request = request, .job = &job, .progress = progress, .socket = -1, .signals = -1};
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    pull.unpack_limit = cpus < 1 ? 1 : cpus > 4 ? 4 : (uint32_t)cpus;
+    r = image_store_open(&pull.store, err);
+    return r < 0 ? r : run(&pull, &job, err);
+}
