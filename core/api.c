@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 /* ---- Small growing arrays ---- */
 
@@ -311,6 +312,26 @@ int32_t kern_child_scratch(const kern_box *box, int32_t *ret_parent, const char 
     *ret_parent = box->scratch_parent_fd;
     *ret_name = strrchr(box->run_path, '/') + 1;
     return box->scratch_fd;
+}
+
+void kern_child_tmpfs(kern_box *box, int32_t fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) == 0 && box->tmpfs_count < sizeof(box->tmpfs_dev) / sizeof(box->tmpfs_dev[0]))
+        box->tmpfs_dev[box->tmpfs_count++] = st.st_dev;
+}
+
+void kern_child_sys(kern_box *box, int32_t fd)
+{
+    box->sys_fd = fd;
+}
+
+int32_t kern_mounts_below(const kern_box *box, const char *prefix)
+{
+    for (size_t i = 0; i < box->mount_count; i++)
+        if (strncmp(box->mount[i].target, prefix, strlen(prefix)) == 0)
+            return 1;
+    return 0;
 }
 
 int32_t kern_child_disk(const kern_box *box)

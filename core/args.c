@@ -217,7 +217,7 @@ static int take_name(struct parser *p, const char *word, struct kern_error *err)
 
 static bool comes_later(const char *word, size_t length)
 {
-    static const char *const kinds[] = {"vgpio", "egress", NULL};
+    static const char *const kinds[] = {"egress", NULL};
     for (const char *const *kind = kinds; *kind != NULL; kind++) {
         if (strncmp(*kind, word, length) == 0 && (*kind)[length] == '\0')
             return true;

@@ -57,6 +57,9 @@ static bool may_create_in(const kern_box *box, int fd)
         return false;
     if (here.st_dev == root.st_dev)
         return box->root_private;
+    struct stat kernel;
+    if (box->sys_fd >= 0 && stat_fd(box->sys_fd, &kernel) == 0 && here.st_dev == kernel.st_dev)
+        return true;
     for (size_t i = 0; i < box->tmpfs_count; i++)
         if (here.st_dev == box->tmpfs_dev[i])
             return true;
@@ -286,10 +289,31 @@ static int attach_tmpfs(kern_box *box, const struct core_mount *mount, struct ke
                            &tree);
     if (failed == 0 && !box->nested)
         failed = sys_move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
-    struct stat st;
-    if (failed == 0 && stat_fd(tree, &st) == 0)
-        box->tmpfs_dev[box->tmpfs_count++] = st.st_dev; /* one a mount: there is room */
+    if (failed == 0)
+        kern_child_tmpfs(box, tree);
     return failed == 0 ? 0 : kern_fail(err, -failed, "cannot mount a tmpfs onto \"%s\"", mount->target);
+}
+
+/* Before Linux 6.15 nothing can be copied out of a mount that is attached nowhere: it stands on the box's /dev meanwhile. */
+static int copy_out(const kern_box *box, int store, const char *name)
+{
+    int tree = sys_open_tree(store, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (tree != -EINVAL)
+        return tree;
+    auto_fd place = sys_open_beneath(box->root_fd, "/dev", O_PATH | O_DIRECTORY, 0,
+                                     RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
+    if (place < 0)
+        return place;
+    int failed = sys_move_mount(store, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    if (failed != 0)
+        return failed;
+    tree = sys_open_tree(store, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    char path[40];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", store); /* fits: a number is short */
+    failed = sys_umount(path, MNT_DETACH);
+    if (failed != 0 && tree >= 0)
+        (void)sys_close(tree); /* an O_PATH descriptor has nothing to lose */
+    return failed != 0 ? failed : tree;
 }
 
 /* A generated file lives on a tmpfs of its own, so that it is read-only whatever it is put over. */
@@ -306,10 +330,39 @@ static int attach_file(kern_box *box, const struct core_mount *mount, struct ker
     if (file < 0 || sys_write(file, mount->bytes, mount->length) != (long)mount->length)
         return kern_fail(err, file < 0 ? -file : EIO, "cannot write file \"%s\"", mount->target);
     (void)fchmod(file, mount->mode); /* the umask may have taken bits; a stricter file still works */
-    auto_fd tree = sys_open_tree(store, "file", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    auto_fd tree = copy_out(box, store, "file");
     if (tree < 0)
         return kern_fail(err, -tree, "cannot bind file \"%s\"", mount->target);
     return put(box, mount, -1, tree, KERN_MOUNT_READ_ONLY, err);
+}
+
+static int attach_link(kern_box *box, const struct core_mount *mount, struct kern_error *err)
+{
+    const char *name = strrchr(mount->target, '/') + 1;
+    auto_fd parent = -1;
+    int failed = open_directory(box, mount->target, (size_t)(name - mount->target - 1), &parent, err);
+    if (failed != 0)
+        return failed;
+    if (!may_create_in(box, parent))
+        return refuse_creating(box, mount->target, err);
+    failed = sys_symlinkat(mount->source, parent, name);
+    return failed == 0 || failed == -EEXIST
+               ? 0
+               : kern_fail(err, -failed, "cannot make link \"%s\" in the box", mount->target);
+}
+
+static int attach(kern_box *box, const struct core_mount *mount, struct kern_error *err)
+{
+    switch (mount->kind) {
+    case CORE_BIND:
+        return attach_bind(box, mount, err);
+    case CORE_TMPFS:
+        return attach_tmpfs(box, mount, err);
+    case CORE_LINK:
+        return attach_link(box, mount, err);
+    default:
+        return attach_file(box, mount, err);
+    }
 }
 
 static size_t depth(const char *path)
@@ -318,6 +371,20 @@ static size_t depth(const char *path)
     for (const char *c = path; *c != '\0'; c++)
         parts += c[0] == '/' && c[1] != '/' && c[1] != '\0';
     return parts;
+}
+
+/* Its mount points are made: nothing else is made in the box's /sys. */
+static int seal_sys(kern_box *box, struct kern_error *err)
+{
+    if (box->sys_fd < 0)
+        return 0;
+    char path[40];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", box->sys_fd); /* fits: a number is short */
+    int failed = sys_mount(NULL, path, NULL,
+                           MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+    (void)sys_close(box->sys_fd); /* an O_PATH descriptor has nothing to lose */
+    box->sys_fd = -1;
+    return failed == 0 ? 0 : kern_fail(err, -failed, "cannot make \"/sys\" in the box read-only");
 }
 
 int core_attach_mounts(kern_box *box, struct kern_error *err)
@@ -330,12 +397,10 @@ int core_attach_mounts(kern_box *box, struct kern_error *err)
             const struct core_mount *mount = &box->mount[i];
             if (depth(mount->target) != level)
                 continue;
-            int failed = mount->kind == CORE_BIND    ? attach_bind(box, mount, err)
-                         : mount->kind == CORE_TMPFS ? attach_tmpfs(box, mount, err)
-                                                     : attach_file(box, mount, err);
+            int failed = attach(box, mount, err);
             if (failed != 0)
                 return failed;
         }
     }
-    return 0;
+    return seal_sys(box, err);
 }

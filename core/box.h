@@ -78,7 +78,7 @@ struct core_group_view {
     const char *controller; /* NULL: the unified hierarchy */
 };
 
-enum core_mount_kind { CORE_BIND, CORE_TMPFS, CORE_FILE };
+enum core_mount_kind { CORE_BIND, CORE_TMPFS, CORE_FILE, CORE_LINK };
 
 /* Something that stands in the box besides its root. */
 struct core_mount {
@@ -254,6 +254,7 @@ struct kern_box {
     struct core_terminal terminal;
     struct winsize window;
     int root_fd, proc_fd;              /* child: the new root; a procfs without covers */
+    int sys_fd;                        /* child: its /sys, while mount points are made in it; else -1 */
     int scratch_fd, scratch_parent_fd; /* child: the run directory, to mount the root on */
     pid_t outer_pid;
     char *outer_stack, *inner_stack; /* shared-memory clones only */

@@ -17,6 +17,8 @@
 #include "vcpu/vcpu_manifest.h"
 #include "vdisk/vdisk_check.h"
 #include "vdisk/vdisk_manifest.h"
+#include "vgpio/vgpio_check.h"
+#include "vgpio/vgpio_manifest.h"
 #include "view/view_manifest.h"
 
 #include <string.h>
@@ -44,6 +46,7 @@ static const struct builtin builtins[] = {
     {TABLE(VCPU_MANIFEST, .check = vcpu_check), .always = false},
     {TABLE(VDISK_MANIFEST, .check = vdisk_check), .always = false},
     {TABLE(IMAGE_MANIFEST), .always = false}, /* wanted with --image */
+    {TABLE(VGPIO_MANIFEST, .check = vgpio_check), .always = false},
     {TABLE(EXAMPLE_MANIFEST), .always = false},
 };
 

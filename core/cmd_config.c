@@ -14,9 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Profiles of these kinds can be written already; their plugins come later. */
-static const char *const later_kinds[] = {"vgpio", NULL};
-
 static void drop_config(struct core_config **config)
 {
     core_config_free(*config);
@@ -133,9 +130,6 @@ static int print_profiles(struct listing *listing, const struct core_catalog *ca
         if (r < 0)
             return r;
     }
-    for (const char *const *kind = later_kinds; *kind != NULL; kind++)
-        for (const char *const *name = core_config_names(listing->config, *kind); *name != NULL; name++)
-            print_profile(listing, *kind, *name, NULL);
     return 0;
 }
 

@@ -29,7 +29,7 @@ static const struct kern_option entry_options[] = {
 };
 
 /* Tables of the contract whose plugins come later. */
-static const char *const later_tables[] = {"vgpio", "gpio", "egress", NULL};
+static const char *const later_tables[] = {"egress", NULL};
 
 struct notes {
     void (*note)(void *data, const char *text);

@@ -168,7 +168,8 @@ int core_config_apply_profile(const struct core_profile *profile, const char *ki
         const struct core_value *from = &profile->values.value[i];
         struct core_value *to = core_values_find(box, from->def->name);
         /* A default of the profile's table says nothing about the box. */
-        if (to == NULL || (to->def->flags & KERN_OPT_BOX) == 0 || from->source == KERN_FROM_DEFAULT)
+        if (to == NULL || (to->def->flags & KERN_OPT_BOX) == 0 || (from->def->flags & KERN_OPT_APART) != 0 ||
+            from->source == KERN_FROM_DEFAULT)
             continue;
         bool replaced = is_replaced(to, where);
         if (replaced)

@@ -106,7 +106,7 @@ static int put_number(struct fill *fill, int64_t number, unsigned index)
         return cfg_setnint(fill->cfg, fill->def->name, (long)number, index);
     case KERN_FLOAT:
         return cfg_setnfloat(fill->cfg, fill->def->name, (double)number, index);
-    default:                                                           /* bytes and seconds */
+    default:                                                           /* bytes, seconds, any */
         (void)snprintf(text, sizeof(text), "%lld", (long long)number); /* fits */
         return put_text(fill, text, index);
     }
@@ -185,7 +185,8 @@ static int put_item(struct fill *fill, const struct toml_node *node, unsigned in
     case TOML_STRING:
         return type == KERN_TABLE ? refuse_type(fill, node) : put_string(fill, node, index);
     case TOML_INTEGER:
-        return takes_numbers(fill->def) ? put_number(fill, node->as.integer, index) : refuse_type(fill, node);
+        return takes_numbers(fill->def) || type == KERN_ANY ? put_number(fill, node->as.integer, index)
+                                                            : refuse_type(fill, node);
     case TOML_FLOAT:
         return type == KERN_FLOAT || type == KERN_DURATION ? put_real(fill, node->as.real, index)
                                                            : refuse_type(fill, node);
@@ -194,7 +195,8 @@ static int put_item(struct fill *fill, const struct toml_node *node, unsigned in
             return refuse_type(fill, node);
         return cfg_setnbool(fill->cfg, fill->def->name, node->as.boolean ? cfg_true : cfg_false, index);
     case TOML_TABLE:
-        return type == KERN_TABLE ? put_table(fill, node, index) : refuse_type(fill, node);
+        return type == KERN_TABLE || type == KERN_ANY ? put_table(fill, node, index)
+                                                      : refuse_type(fill, node);
     default:
         return refuse_type(fill, node);
     }

@@ -122,7 +122,8 @@ int config_guard(const struct core_config *config, const struct kern_option *def
 {
     if (config->trust != CORE_CONFIG_FOREIGN)
         return 0;
-    const struct kern_option *box = config_schema_find(&config->box_schema, node);
+    bool apart = (def->flags & KERN_OPT_APART) != 0;
+    const struct kern_option *box = apart ? NULL : config_schema_find(&config->box_schema, node);
     uint32_t flags = def->flags | (box != NULL ? box->flags : 0);
     if ((flags & KERN_OPT_GUARDED) == 0 || is_default(box != NULL ? box : def, node))
         return 0;

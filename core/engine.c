@@ -37,12 +37,12 @@ void core_box_init(kern_box *box)
 {
     *box = (kern_box){0};
     int *const fds[] = {
-        &box->cgroup_fd,    &box->report_fd,       &box->started_fd,     &box->alive_fd,
-        &box->state_fd,     &box->run_fd,          &box->epoll_fd,       &box->channel_fd,
-        &box->signal_fd,    &box->control_fd,      &box->outer_pidfd,    &box->child_channel_fd,
-        &box->root_fd,      &box->proc_fd,         &box->kern_pidfd,     &box->ids_fd,
-        &box->ended_fd,     &box->maps_fd,         &box->disk_fd,        &box->report_folder,
-        &box->host_proc_fd, &box->terminal.master, &box->terminal.out_fd};
+        &box->cgroup_fd,    &box->report_fd,       &box->started_fd,      &box->alive_fd,
+        &box->state_fd,     &box->run_fd,          &box->epoll_fd,        &box->channel_fd,
+        &box->signal_fd,    &box->control_fd,      &box->outer_pidfd,     &box->child_channel_fd,
+        &box->root_fd,      &box->proc_fd,         &box->kern_pidfd,      &box->ids_fd,
+        &box->ended_fd,     &box->maps_fd,         &box->disk_fd,         &box->report_folder,
+        &box->host_proc_fd, &box->terminal.master, &box->terminal.out_fd, &box->sys_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         *fds[i] = -1;
     memset(box->space_fd, 0xff, sizeof(box->space_fd)); /* all -1 */
@@ -381,6 +381,7 @@ static void blame_hook(const kern_box *box, struct kern_error *err)
 
 static void give_back(kern_box *box, int exit_code)
 {
+    core_mounts_remove_nodes(box);
     core_launch_wait(box);
     core_control_close(box);
     core_scratch_remove(box);

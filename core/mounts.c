@@ -5,6 +5,7 @@
 #include "cleanup.h"
 #include "clone.h"
 #include "launch.h"
+#include "registry.h"
 #include "sys.h"
 
 #include <limits.h>
@@ -15,6 +16,8 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+
+#define DEVICES (KERN_MOUNT_DEVICE | KERN_MOUNT_SHOWN)
 
 int core_mount_source_path(int fd, char *ret_path, size_t size, struct kern_error *err)
 {
@@ -174,6 +177,22 @@ int kern_add_tree(kern_box *box, int32_t tree, const char *target, uint32_t flag
                : 0;
 }
 
+int kern_add_link(kern_box *box, const char *target, const char *to, struct kern_error *err)
+{
+    struct core_mount *mount = NULL;
+    int failed = new_mount(box, target, &mount, err);
+    if (failed != 0)
+        return failed;
+    mount->kind = CORE_LINK;
+    mount->source = strdup(to);
+    if (mount->source == NULL) {
+        free(mount->target);
+        return kern_fail(err, ENOMEM, "cannot add link \"%s\"", target);
+    }
+    box->mount_count++;
+    return 0;
+}
+
 int kern_root_source(kern_box *box, int32_t fd, struct kern_error *err)
 {
     return core_mount_source(&box->root_source, fd, err);
@@ -203,7 +222,8 @@ int32_t kern_guards_setuid(const kern_box *box)
     for (size_t i = 0; box->ids.shifted != 0 && i < box->mount_count; i++) {
         const struct core_mount *mount = &box->mount[i];
         struct stat st;
-        if (mount->kind == CORE_BIND && (mount->flags & (KERN_MOUNT_READ_ONLY | KERN_MOUNT_DEVICE)) == 0 &&
+        if (mount->kind == CORE_BIND &&
+            (mount->flags & (KERN_MOUNT_READ_ONLY | KERN_MOUNT_KERNEL | DEVICES)) == 0 &&
             (fstat(mount->fd, &st) != 0 || st.st_uid == 0 || st.st_gid == 0))
             return 1;
     }
@@ -299,16 +319,61 @@ void core_offer_trees(kern_box *box)
 
 static bool wants_ids(const struct core_mount *mount)
 {
-    return mount->kind == CORE_BIND && (mount->flags & KERN_MOUNT_DEVICE) == 0;
+    return mount->kind == CORE_BIND && (mount->flags & (KERN_MOUNT_KERNEL | DEVICES)) == 0;
+}
+
+static void node_name(const kern_box *box, size_t index, char *ret_name, size_t size)
+{
+    (void)snprintf(ret_name, size, "%s.%zu.node", box->id, index); /* the callers' rooms fit */
+}
+
+/* A node of the box's own for the same device: root in the box is not the root that owns the host's node, and devtmpfs takes no
+ * idmapped mounts. It lies in the run directory as long as the box lives: what has no name cannot be mounted. */
+static int make_node(kern_box *box, size_t index, struct kern_error *err)
+{
+    const struct core_mount *mount = &box->mount[index];
+    char name[CORE_NAME_MAX + 64];
+    node_name(box, index, name, sizeof(name));
+    int failed = core_registry_record(box, "node", name, err);
+    if (failed != 0)
+        return failed;
+    struct mount_attr attr = {.attr_clr = MOUNT_ATTR_NODEV};
+    if (mknodat(box->run_fd, name, S_IFCHR | 0600, mount->rdev) != 0 ||
+        fchownat(box->run_fd, name, box->ids.base, box->ids.gid_base, AT_SYMLINK_NOFOLLOW) != 0)
+        failed = -errno;
+    auto_fd tree =
+        failed == 0 ? sys_open_tree(box->run_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC) : failed;
+    if (failed == 0 && tree < 0)
+        failed = tree;
+    if (failed == 0)
+        failed = sys_mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot make a node for \"%s\"", mount->source);
+    box->shared->tree[index] = steal_fd(&tree);
+    return 0;
+}
+
+void core_mounts_remove_nodes(const kern_box *box)
+{
+    for (size_t i = 0; box->ids.shifted != 0 && i < box->mount_count; i++) {
+        char name[CORE_NAME_MAX + 64];
+        node_name(box, i, name, sizeof(name));
+        if (box->mount[i].kind == CORE_BIND && (box->mount[i].flags & DEVICES) != 0)
+            (void)unlinkat(box->run_fd, name, 0); /* it may not have come into being */
+    }
 }
 
 int core_detach_sources(kern_box *box, struct kern_error *err)
 {
     int failed =
         box->root_source.source != NULL ? detach_copy(&box->root_source, &box->shared->root_tree, err) : 0;
-    for (size_t i = 0; failed == 0 && i < box->mount_count; i++)
-        if (wants_ids(&box->mount[i]) && !box->mount[i].is_tree)
-            failed = detach_copy(&box->mount[i], &box->shared->tree[i], err);
+    for (size_t i = 0; failed == 0 && i < box->mount_count; i++) {
+        const struct core_mount *mount = &box->mount[i];
+        if (wants_ids(mount) && !mount->is_tree)
+            failed = detach_copy(mount, &box->shared->tree[i], err);
+        else if (mount->kind == CORE_BIND && (mount->flags & DEVICES) != 0)
+            failed = make_node(box, i, err);
+    }
     return failed;
 }
 

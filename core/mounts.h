@@ -16,6 +16,8 @@ void core_offer_trees(kern_box *box);
 /* After the maps are written: gives those copies the ids of the box. */
 int core_idmap_mounts(kern_box *box, struct kern_error *err);
 void core_mounts_clear(kern_box *box);
+/* The nodes that were made for a box of real root, when it has ended and before its state file is gone. */
+void core_mounts_remove_nodes(const kern_box *box);
 
 /* Child. Opens a source again by its canonical path and refuses anything but what prepare saw. */
 int core_mount_reopen(const struct core_mount *mount, int *ret_fd, struct kern_error *err);

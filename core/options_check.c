@@ -165,7 +165,7 @@ int core_option_parse(const struct kern_option *def, const char *text, const cha
     case KERN_PATH:
         r = check_path(def, text, prefix, err);
         break;
-    default: /* KERN_STRING and KERN_TABLE are judged by their plugin */
+    default: /* KERN_STRING, KERN_TABLE and KERN_ANY are judged by their plugin */
         break;
     }
     if (r == 0)
@@ -188,6 +188,8 @@ const char *core_option_wanted(const struct kern_option *def)
         return "a duration such as 1.5 (seconds) or \"500ms\"";
     case KERN_TABLE:
         return "an inline table";
+    case KERN_ANY:
+        return "a string, a whole number or an inline table";
     default:
         return "a string";
     }

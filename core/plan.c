@@ -109,6 +109,8 @@ static void print_mounts(const kern_box *box)
 {
     for (size_t i = 0; i < box->mount_count; i++) {
         const struct core_mount *mount = &box->mount[i];
+        if (mount->kind == CORE_LINK)
+            continue; /* it gives access to nothing */
         const char *access =
             (mount->flags & KERN_MOUNT_READ_ONLY) != 0 || mount->kind == CORE_FILE ? "read-only" : "writable";
         (void)printf("mount:     %s, %s, from %s\n", mount->target, access,

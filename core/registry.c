@@ -264,6 +264,10 @@ static void sweep_line(int run, const char *name, const char *pid, const char *k
     (void)snprintf(mine, sizeof(mine), "%s.%s", name, pid); /* names and numbers are bounded */
     if (strcmp(key, "scratch") == 0 && strcmp(value, mine) == 0)
         core_scratch_sweep(value);
+    size_t length = strlen(mine);
+    if (strcmp(key, "node") == 0 && strncmp(value, mine, length) == 0 && value[length] == '.' &&
+        strchr(value, '/') == NULL)
+        (void)unlinkat(run, value, 0); /* gone already, as a rule */
 }
 
 /* Returns false for a file that no kern wrote: it is left alone. */

@@ -126,6 +126,8 @@ int rootfs_mount_dev(kern_box *box, int root, struct kern_error *err)
         failed = bind_node(dev, &nodes[i], err);
     if (failed == 0)
         failed = add_links(dev, err);
+    if (failed == 0 && kern_mounts_below(box, "/dev/"))
+        kern_child_tmpfs(box, dev);
     if (failed == 0)
         failed = mount_place(dev, "pts", "devpts", DEVPTS_SUPER_MAGIC, MS_NOSUID | MS_NOEXEC,
                              "newinstance,ptmxmode=0666,mode=0620", &pts, err);
@@ -254,6 +256,10 @@ int rootfs_mount_sys(kern_box *box, int root, struct kern_error *err)
         failed = show_groups(box, sys, err);
     if (failed != 0)
         return failed;
+    if (kern_mounts_below(box, "/sys/")) {
+        kern_child_sys(box, steal_fd(&sys));
+        return 0;
+    }
     struct fd_path place = path_of(sys);
     failed = sys_mount(NULL, place.text, NULL,
                        MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);

@@ -372,6 +372,8 @@ static void judge(kern_box *box, const struct seccomp_state *state, int listener
         respond(listener, notification, call.error, call.result, 0);
     else if (answer == KERN_CALL_LATER)
         return;
+    else if (answer == KERN_CALL_KERNEL)
+        respond(listener, notification, 0, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
     else if (answer != -ENOENT || seccomp_is_killing(notification->data.nr) ||
              state->mode != SECCOMP_MODE_ALLOWLIST_AUDIT)
         block_call(box, listener, notification);

@@ -194,11 +194,11 @@ static void test_profiles(void **state)
     assert_string_equal(kit->args.token[2].profile, "b:c");
     assert_string_equal(kit->args.token[3].profile, "x");
     refuse(kit, "box vcup:heavy", "unknown kind of profile \"vcup\" in \"vcup:heavy\"",
-           "the kinds are: vcpu, vdisk, greeting, hello. All profiles: kern config list");
+           "the kinds are: vcpu, vdisk, vgpio, greeting, hello. All profiles: kern config list");
     refuse(kit, "box one :x", "unknown kind of profile \"\" in \":x\"",
-           "the kinds are: vcpu, vdisk, greeting, hello. All profiles: kern config list");
+           "the kinds are: vcpu, vdisk, vgpio, greeting, hello. All profiles: kern config list");
     refuse(kit, "box vcpu:", "\"vcpu:\" names no profile", "all profiles: kern config list");
-    refuse(kit, "box vgpio:leds", "vgpio: profiles are not available in this build", "");
+    refuse(kit, "box egress:web", "egress: profiles are not available in this build", "");
 }
 
 static void test_long_values(void **state)

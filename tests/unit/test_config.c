@@ -101,15 +101,15 @@ static void faults_are_named_with_their_place(void **state)
 static void unknown_tables_are_noted(void **state)
 {
     struct world *world = *state;
-    accept(world, "[boxx]\nanything = 1\n[[vgpio]]\nname = \"leds\"\n[registry]\nmirrors = []\n[other]\n",
+    accept(world, "[boxx]\nanything = 1\n[[egress]]\nname = \"leds\"\n[registry]\nmirrors = []\n[other]\n",
            CORE_CONFIG_OWN);
     assert_string_equal(world->notes,
                         "kern.toml:1:2: table [boxx] is unknown and does nothing; did you mean \"box\"?\n"
-                        "kern.toml:3:3: table [[vgpio]] is served by a plugin that is not in this build\n"
+                        "kern.toml:3:3: table [[egress]] is served by a plugin that is not in this build\n"
                         "kern.toml:7:2: table [other] is unknown and does nothing\n");
-    assert_string_equal(core_config_names(world->config, "vgpio")[0], "leds");
-    assert_null(core_config_names(world->config, "vgpio")[1]);
-    assert_null(core_config_names(world->config, "vdisk")[0]);
+    assert_string_equal(core_config_names(world->config, "egress")[0], "leds");
+    assert_null(core_config_names(world->config, "egress")[1]);
+    assert_null(core_config_names(world->config, "nosuch")[0]);
 }
 
 /* ---- Values ------------------------------------------------------------------------------------------- */

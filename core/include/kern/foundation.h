@@ -55,6 +55,13 @@ int32_t kern_root_tree(const kern_box *box);
 int32_t kern_child_reopen(const kern_box *box, struct kern_error *err);
 /* prepare: an overlay cannot have its upper directory on this kernel's tmpfs: a directory on disk, gone when the box is. */
 int kern_disk_scratch(kern_box *box, struct kern_error *err);
+/* enter: 1 when something is to be mounted at a path that starts with `prefix`. */
+int32_t kern_mounts_below(const kern_box *box, const char *prefix);
+/* enter: `fd` lies on a tmpfs of the box's own: mount points may be made there. */
+void kern_child_tmpfs(kern_box *box, int32_t fd);
+/* enter: the box's /sys, still to be written: the core makes the mount points in it, then makes it read-only. It owns the
+ * descriptor. */
+void kern_child_sys(kern_box *box, int32_t fd);
 /* enter: that directory, or -1. */
 int32_t kern_child_disk(const kern_box *box);
 /* prepare, real root: a mount that the caller made and attached nowhere (fsmount, open_tree), a file system of the box's own,

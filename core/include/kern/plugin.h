@@ -92,7 +92,8 @@ int kern_wrap(struct kern_error *err, const char *format, ...) KERN_PRINTF(2, 3)
 #define KERN_DURATION 6u /* milliseconds; "1.5" seconds, "500ms", "2m"; min..max in milliseconds */
 #define KERN_ENUM     7u /* one of `choices` */
 #define KERN_PATH     8u
-#define KERN_TABLE    9u /* kern.toml only: an inline table, handed on as JSON text */
+#define KERN_TABLE    9u  /* kern.toml only: an inline table, handed on as JSON text */
+#define KERN_ANY      10u /* a string or number, as text; in kern.toml also an inline table, as JSON text */
 
 #define KERN_OPT_FLAG    0x0001u /* a flag of box (and of run where KERN_OPT_RUN is set) */
 #define KERN_OPT_BOX     0x0002u /* a key of [box] in kern.toml */
@@ -108,6 +109,7 @@ int kern_wrap(struct kern_error *err, const char *format, ...) KERN_PRINTF(2, 3)
 #define KERN_OPT_MUST_EXIST 0x0400u /* KERN_PATH: checked when the value is read */
 #define KERN_OPT_GUARDED    0x0800u /* not settable by a kern.toml that somebody else wrote (--config) */
 #define KERN_OPT_COMMAS     0x1000u /* a list whose items may also stand in one word, split at commas */
+#define KERN_OPT_APART      0x2000u /* KERN_OPT_PROFILE: has nothing to do with the box option of the same name */
 
 struct kern_option {
     const char *name;     /* kebab-case; the flag is --NAME, the key NAME (in kern.toml `_` counts as `-`) */
@@ -195,6 +197,9 @@ int kern_set_env(kern_box *box, const char *name, const char *value, struct kern
 #define KERN_MOUNT_EXEC      0x2u /* allow executing from it (binds of directories always allow it) */
 #define KERN_MOUNT_DEVICE    0x4u /* the source is a device node that the box may open */
 #define KERN_MOUNT_RECURSIVE 0x8u /* a bind takes the mounts below it along */
+#define KERN_MOUNT_SHOWN \
+    0x10u /* the source is a device node that stands in the box and cannot be opened there */
+#define KERN_MOUNT_KERNEL 0x20u /* the source is of a file system of the kernel (/sys): it keeps its owners */
 
 /* Put a host file or directory at the absolute path `target` in the box. `fd` is an O_PATH descriptor of the source, which
  * stays yours: the box keeps a copy. Its identity is checked again in the box: a source exchanged meanwhile is refused.
@@ -207,6 +212,9 @@ int kern_add_tmpfs(kern_box *box, const char *target, uint64_t size, uint32_t mo
 /* Put a generated file that the box cannot change at `target`. The bytes are copied. [prepare] */
 int kern_add_file(kern_box *box, const char *target, uint32_t mode, const void *bytes, size_t length,
                   struct kern_error *err);
+/* Put a symbolic link that says `to` at `target`, in /dev or /sys of the box or where its root is its own: not into a directory
+ * of the host. What stands there already stays. [prepare] */
+int kern_add_link(kern_box *box, const char *target, const char *to, struct kern_error *err);
 /* One more namespace for the command: CLONE_NEWTIME; the box has all others already. [prepare] */
 int kern_add_namespace(kern_box *box, uint64_t flag, struct kern_error *err);
 
@@ -274,9 +282,12 @@ struct kern_call {
 };
 
 /* Return KERN_CALL_DONE with result/error set, or KERN_CALL_LATER when kern_finish_call() will follow. There is
- * no "let the kernel go on": memory that the box can change must not be judged and then used. */
-#define KERN_CALL_DONE  0
-#define KERN_CALL_LATER 1
+ * no "I allow it": memory that the box can change must not be judged and then used. KERN_CALL_KERNEL is for a call that turns
+ * out to be none of the plugin's business, and is sound only where the kernel itself would refuse what the plugin must not
+ * let pass. */
+#define KERN_CALL_DONE   0
+#define KERN_CALL_LATER  1
+#define KERN_CALL_KERNEL 2
 typedef int32_t (*kern_call_fn)(kern_box *box, void *state, struct kern_call *call);
 
 /* Add a rule to the filter of the box; it is copied. What the design kills can be narrowed, never opened: kern refuses a rule that
