@@ -80,7 +80,7 @@ class Sandbox {
       await image.prepare(this);
       if (this.options.setup !== null) await this.#runSetup(this.options.setup);
       this.#words = this.#boxWords(false);
-      if (this.options.persist) this.#resident = await require("./persist.js").Resident.open(this);
+      if (this.options.persist) this.#resident = await require("./persist.js").Resident.open(this, this.#words);
       if (this.options.prewarm) this.#pool = new Pool(this, this.options.prewarm);
     } catch (problem) {
       await this.close();
@@ -233,21 +233,29 @@ class Sandbox {
   // Starts kern with the sandbox's environment in a private file, which is gone again when kern has read it.
   _spawn(words, command, stdin) {
     const environment = this.options.enforceLimits ? {} : { KERN_NO_SCOPE: "1" };
-    const entries = Object.entries(this.options.env);
-    if (entries.length === 0) return new Running(this.#kern, words, command, stdin, environment, null);
-    const file = path.join(os.tmpdir(), `kern-env-${process.pid}-${randomBytes(8).toString("hex")}`);
-    const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;
-    const remove = () => fs.rmSync(file, { force: true });
-    const fd = fs.openSync(file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+    const file = this._writeEnv();
+    if (file === null) return new Running(this.#kern, words, command, stdin, environment, null);
     try {
-      fs.writeFileSync(fd, entries.map(([name, value]) => `${name}=${value}\n`).join(""));
-      return new Running(this.#kern, [...words, "--env-file", file], command, stdin, environment, remove);
+      return new Running(this.#kern, [...words, "--env-file", file.name], command, stdin, environment, file.remove);
     } catch (problem) {
-      remove();
+      file.remove();
       throw problem;
+    }
+  }
+
+  // The sandbox's environment in a private file, {name, remove}; null without one.
+  _writeEnv() {
+    const entries = Object.entries(this.options.env);
+    if (entries.length === 0) return null;
+    const name = path.join(os.tmpdir(), `kern-env-${process.pid}-${randomBytes(8).toString("hex")}`);
+    const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;
+    const fd = fs.openSync(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+    try {
+      fs.writeFileSync(fd, entries.map(([key, value]) => `${key}=${value}\n`).join(""));
     } finally {
       fs.closeSync(fd);
     }
+    return { name, remove: () => fs.rmSync(name, { force: true }) };
   }
 
   #boxWords(forSetup) {

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import subprocess
+import threading
 import time
 from typing import Callable, Dict, List, Optional
 
@@ -74,6 +75,40 @@ def remove(path: str) -> None:
         os.unlink(path)
     except OSError:
         pass
+
+
+class Cancel:
+    """Ends, from another thread, what one thread runs: the boxes that the holder starts while it is in `with`."""
+
+    _current = threading.local()
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.cancelled = False
+        self.running: "Optional[Running]" = None
+
+    def __enter__(self) -> "Cancel":
+        Cancel._current.cancel = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Cancel._current.cancel = None
+
+    @staticmethod
+    def watch(running: "Optional[Running]") -> None:
+        """What the thread's holder would have to end, from now on."""
+        mine: "Optional[Cancel]" = getattr(Cancel._current, "cancel", None)
+        if mine is not None:
+            with mine.lock:
+                mine.running = running
+                if running is not None and mine.cancelled:
+                    running.end()
+
+    def cancel(self) -> None:
+        with self.lock:
+            self.cancelled = True
+            if self.running is not None:
+                self.running.end()
 
 
 class Running:
@@ -176,6 +211,7 @@ class Running:
             poll.register(descriptor, select.POLLIN)
         poll.register(self.pidfd, select.POLLIN)
         self.deadline_hit = self.check_hit = False
+        Cancel.watch(self)
         hard: Optional[float] = None
         check_at = time.monotonic() if check else None
         try:
@@ -215,6 +251,8 @@ class Running:
         except BaseException:
             self.signal(signal.SIGKILL)
             raise
+        finally:
+            Cancel.watch(None)
 
     def _drain_rest(self, sinks: Dict[int, Callable[[], bool]]) -> None:
         """kern is gone, and with it every process of the box: what its pipes still hold is all there is."""

@@ -3,13 +3,14 @@ reads its report."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import queue
 import tempfile
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 from . import _driver, _image
 from ._binary import find_kern
@@ -293,14 +294,28 @@ class Sandbox:
         """Starts kern with the sandbox's environment in a private file, which is gone again when kern has read it."""
         if not self.options.env:
             return Running(self._kern, words, command, stdin, self._kern_environment())
-        handle, path = tempfile.mkstemp(prefix="kern-env-")  # 0600, O_EXCL and O_NOFOLLOW
+        path = self._write_env()
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.writelines(f"{name}={value}\n" for name, value in self.options.env.items())
             return Running(self._kern, [*words, "--env-file", path], command, stdin, self._kern_environment(), path)
         except BaseException:
             remove(path)
             raise
+
+    def _write_env(self) -> str:
+        handle, path = tempfile.mkstemp(prefix="kern-env-")  # 0600, O_EXCL and O_NOFOLLOW
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.writelines(f"{name}={value}\n" for name, value in self.options.env.items())
+        return path
+
+    @contextlib.contextmanager
+    def _env_file(self) -> Iterator[str]:
+        """The environment's file for as long as the block runs; '' without an environment."""
+        path = self._write_env() if self.options.env else ""
+        try:
+            yield path
+        finally:
+            if path:
+                remove(path)
 
     def _kern_environment(self) -> Dict[str, str]:
         return {} if self.options.enforce_limits else {"KERN_NO_SCOPE": "1"}
