@@ -81,6 +81,8 @@ export interface SandboxOptions {
 
 export interface RunOptions {
   timeoutS?: number;
+  /** Ends the box of the call, which then throws the signal's reason. */
+  signal?: AbortSignal | null;
   onStdout?: OutputCallback | null;
   onStderr?: OutputCallback | null;
 }

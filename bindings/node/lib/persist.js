@@ -46,21 +46,28 @@ class Resident {
     Object.assign(resident, { sandbox, name: options.name, kern });
     const entries = Object.entries(options.env).sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
     resident.posture = createHash("sha256").update(pythonJson([words, entries])).digest("hex").slice(0, 32);
+    resident.words = words;
+    await resident.ensure();
+    return resident;
+  }
+
+  // Has the box run; whether it had to be started.
+  async ensure() {
     let trouble = "";
     for (let attempt = 0; attempt < 3; attempt++) { // somebody else may start the same box at the same moment
-      const row = await find(kern, resident.name);
+      const row = await find(this.kern, this.name);
       if (row === null) {
-        trouble = await resident._start(words);
-        if (trouble === "") return resident;
+        trouble = await this._start(this.words);
+        if (trouble === "") return true;
         continue;
       }
-      if (labels(row)[LABEL] !== resident.posture) {
-        throw new SandboxError(`persist: a box named '${resident.name}' runs already with another posture (other options, another ` +
+      if (labels(row)[LABEL] !== this.posture) {
+        throw new SandboxError(`persist: a box named '${this.name}' runs already with another posture (other options, another ` +
           "workspace, or not of this package); destroy() it, or take another name");
       }
-      return resident;
+      return false;
     }
-    throw new SandboxError(`persist: cannot start the box '${resident.name}': ${trouble}`);
+    throw new SandboxError(`persist: cannot start the box '${this.name}': ${trouble}`);
   }
 
   // Starts the box; what went wrong, or "".

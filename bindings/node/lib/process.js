@@ -149,8 +149,12 @@ class Running {
 
   // Waits for the end, or for `answered` (a promise), whichever is first. check: called now and then, returns the
   // milliseconds until it wants to be called again, null to end the box.
-  async drain(timeoutMs, check, answered) {
+  // signal: an AbortSignal that ends the box; its reason is thrown then.
+  async drain(timeoutMs, check, answered, signal = null) {
     this.deadlineHit = false;
+    const abort = () => this.end();
+    signal?.addEventListener("abort", abort, { once: true });
+    if (signal?.aborted) this.end();
     const deadline = timeoutMs === null ? null : setTimeout(() => {
       if (this.exited || this.toldToEnd) return;
       this.deadlineHit = true;
@@ -164,8 +168,11 @@ class Running {
     };
     if (check) again();
     try {
-      return await (answered ? Promise.race([this.done, answered]) : this.done);
+      const how = await (answered ? Promise.race([this.done, answered]) : this.done);
+      if (how !== "answered") signal?.throwIfAborted();
+      return how;
     } finally {
+      signal?.removeEventListener("abort", abort);
       clearTimeout(deadline);
       clearTimeout(measure);
     }

@@ -20,7 +20,7 @@ const { Workspace } = require("./workspace.js");
 const LANGUAGES = { python: ["python3", ".py"], bash: ["bash", ".sh"], sh: ["sh", ".sh"], node: ["node", ".js"] };
 const ARGUMENT_LIMIT = 128 << 10; // the kernel's limit for one argument
 const BACKSTOP = 5; // seconds that kern's own deadline lies behind this side's
-const CALL_OPTIONS = ["language", "timeoutS", "onStdout", "onStderr"];
+const CALL_OPTIONS = ["language", "timeoutS", "onStdout", "onStderr", "signal"];
 let number = 0;
 
 // The workspace around one call: what changed, and whether it grew too large.
@@ -128,7 +128,7 @@ class Sandbox {
   // Runs a program text. The value of a last expression, what display() was given and open figures are `results`.
   async runCode(code, call = {}) {
     const workspace = this.#need();
-    const { feeds, timeoutS, language } = this._callOptions(code, call);
+    const { feeds, timeoutS, language, signal } = this._callOptions(code, call);
     const [binary, suffix] = LANGUAGES[language];
     if (language === "node" && this.options.image === DEFAULT_IMAGE) {
       return new ExecutionResult({
@@ -136,7 +136,7 @@ class Sandbox {
         fault: { type: "exec_failed", message: `image '${DEFAULT_IMAGE}' has no 'node': name one that has it, such as image="node:20-slim"` },
       });
     }
-    if (language === "python") return this.#runPython(code, timeoutS, feeds);
+    if (language === "python") return this.#runPython(code, timeoutS, feeds, signal);
     let words = [binary, language === "node" ? "-e" : "-c", code];
     let name = null;
     if (Buffer.byteLength(code) >= ARGUMENT_LIMIT) {
@@ -144,7 +144,7 @@ class Sandbox {
       words = [binary, `/workspace/${name}`];
     }
     try {
-      return await this.#run(words, timeoutS, feeds, null);
+      return await this.#run(words, timeoutS, feeds, null, signal);
     } finally {
       if (name !== null) workspace.remove(name);
     }
@@ -159,13 +159,14 @@ class Sandbox {
     for (const word of command) {
       if (typeof word !== "string" || word.includes("\0")) throw new SandboxError(`run: ${JSON.stringify(word)} is not a word: strings without NUL are`);
     }
-    const { feeds, timeoutS } = this._callOptions("", call);
-    return this.#run([...command], timeoutS, feeds, null);
+    const { feeds, timeoutS, signal } = this._callOptions("", call);
+    return this.#run([...command], timeoutS, feeds, null, signal);
   }
 
   // One warm Python interpreter in one box.
   async kernel() {
     this.#need();
+    if (this.#resident !== null) await this.#resident.ensure();
     return Kernel._open(this);
   }
 
@@ -176,24 +177,27 @@ class Sandbox {
     for (const name of Object.keys(call)) {
       if (!CALL_OPTIONS.includes(name)) throw new SandboxError(`${name}: a call has no such option, only ${CALL_OPTIONS.join(", ")}`);
     }
-    const { language = "python", timeoutS, onStdout, onStderr } = call;
+    const { language = "python", timeoutS, onStdout, onStderr, signal = null } = call;
     if (!Object.hasOwn(LANGUAGES, language)) throw new SandboxError(`language: '${language}' is none of ${Object.keys(LANGUAGES).join(", ")}`);
     for (const [name, value] of Object.entries({ onStdout, onStderr })) {
       if (value !== undefined && value !== null && typeof value !== "function") throw new SandboxError(`${name}: a function is needed, not ${typeof value}`);
     }
+    if (signal !== null && !(signal instanceof AbortSignal)) throw new SandboxError("signal: an AbortSignal is needed");
+    signal?.throwIfAborted();
     return {
       language,
+      signal,
       timeoutS: timeoutS === undefined ? this.options.timeoutS : checkTimeout(timeoutS),
       feeds: [onStdout ?? this.options.onStdout, onStderr ?? this.options.onStderr],
     };
   }
 
-  async #runPython(code, timeoutS, feeds) {
+  async #runPython(code, timeoutS, feeds, signal) {
     const pool = this.#pool;
     const warm = pool === null ? null : pool.take();
     if (warm !== null) {
       try {
-        const result = await warm.call(this, "O", code, timeoutS, feeds);
+        const result = await warm.call(this, "O", code, timeoutS, feeds, signal);
         this.#tellBlocked(result);
         return result;
       } finally {
@@ -202,20 +206,32 @@ class Sandbox {
     }
     const call = new driver.CallFile(driver.cell("O", code, Buffer.alloc(driver.MARK), true), this.options.maxOutputBytes);
     try {
-      return await this.#run(driver.command(), timeoutS, feeds, call);
+      return await this.#run(driver.command(), timeoutS, feeds, call, signal);
     } finally {
       call.close();
     }
   }
 
-  async #run(command, timeoutS, feeds, call) {
+  async #run(...words) {
+    if (this.#resident === null) return this.#runOnce(...words);
+    // A resident box may have ended since the last call: of its age, or with a call that ran out of memory.
+    try {
+      const result = await this.#runOnce(...words);
+      if (result.fault === null || result.fault.type !== "startup_failed" || !(await this.#resident.ensure())) return result;
+    } catch (problem) {
+      if (!(problem instanceof SandboxError) || !(await this.#resident.ensure())) throw problem;
+    }
+    return this.#runOnce(...words);
+  }
+
+  async #runOnce(command, timeoutS, feeds, call, signal) {
     const cap = this.options.maxOutputBytes;
     const [out, err] = feeds.map((feed) => new Capture(cap, feed));
     const track = this._track();
     const begin = process.hrtime.bigint();
     const running = this._start(command, call === null ? null : call.fd, timeoutS + BACKSTOP);
     running.attach(out, err);
-    const code = await running.drain(timeoutS * 1000, track.check, null);
+    const code = await running.drain(timeoutS * 1000, track.check, null, signal);
     const [results, dropped] = call === null ? [[], false] : call.results();
     const result = this._result(out, err, begin, results, dropped);
     track.finish(result);

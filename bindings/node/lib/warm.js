@@ -110,7 +110,7 @@ class WarmBox {
   }
 
   // Runs one cell. The result has a fault if the box did not live through it.
-  async call(sandbox, kind, code, timeoutS, feeds) {
+  async call(sandbox, kind, code, timeoutS, feeds, signal) {
     const limit = sandbox.options.maxOutputBytes;
     const mark = randomBytes(driver.MARK);
     const begin = process.hrtime.bigint();
@@ -121,7 +121,7 @@ class WarmBox {
     const answered = new Promise((resolve) => (this.answer = resolve));
     this.socket.write(driver.cell(kind, code, mark, !this.sentHelper));
     this.sentHelper = true;
-    let how = await this.running.drain(timeoutS * 1000, track.check, answered);
+    let how = await this.running.drain(timeoutS * 1000, track.check, answered, signal);
     if (how === "answered" && parser.end !== null) {
       // What the cell printed has all been written before the driver answered: read on until its mark.
       if (!outs[0].isMarked || !outs[1].isMarked) await this._marks(outs);
@@ -198,13 +198,13 @@ class Kernel {
 
   async #run(code, call) {
     const sandbox = this.#sandbox;
-    const { feeds, timeoutS } = sandbox._callOptions(code, call);
+    const { feeds, timeoutS, signal } = sandbox._callOptions(code, call);
     if (this.#dead !== null) throw new SandboxError(`kernel is dead: a prior cell ended it (${this.#dead})`);
     if (this.#box === null) throw new SandboxError("kernel is closed");
     const box = this.#box;
     let result;
     try {
-      result = await box.call(sandbox, "C", code, timeoutS, feeds);
+      result = await box.call(sandbox, "C", code, timeoutS, feeds, signal);
     } catch (problem) {
       this.#dead = "interrupted";
       await this.#end();

@@ -159,6 +159,24 @@ test("cells that are given at once take turns", async () => {
   });
 });
 
+test("a signal ends the call", async () => {
+  await kern.withSandbox(HOST, async (sandbox) => {
+    const begin = Date.now();
+    const kernel = await sandbox.kernel();
+    for (const call of [(signal) => sandbox.run(["sleep", "30"], { signal }), (signal) => kernel.runCode("while True: pass", { signal })]) {
+      const stop = new AbortController();
+      const running = call(stop.signal);
+      setTimeout(() => stop.abort(new Error("enough")), 300);
+      await assert.rejects(running, /enough/);
+      await assert.rejects(call(stop.signal), /enough|dead/);
+    }
+    assert.ok(Date.now() - begin < 8000);
+    await refused(() => kernel.runCode("1"), /kernel is dead: a prior cell ended it \(interrupted\)/);
+    await refused(() => sandbox.run(["true"], { signal: 5 }), /AbortSignal/);
+    assert.equal((await sandbox.run(["echo", "x"], { signal: new AbortController().signal })).stdout, "x\n");
+  });
+});
+
 test("a box that somebody stops is killed", async () => {
   await kern.withSandbox(HOST, async (sandbox) => {
     const call = sandbox.runCode("import time; time.sleep(20)");

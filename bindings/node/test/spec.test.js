@@ -107,6 +107,7 @@ class Case {
         } catch {
           // it did not open
         }
+        if (this.case.destroy) await this.sandbox.destroy();
         await this.sandbox.close();
         assert.ok(mine === null || !fs.existsSync(mine), "the workspace was left behind");
       }
@@ -146,6 +147,12 @@ class Case {
     if ("restore" in step) return sandbox.restore(this.fill(step.restore));
     if ("host" in step) return prepare(sandbox.workspace, step.host, this.fill);
     if ("sleep" in step) return new Promise((resolve) => setTimeout(resolve, step.sleep * 1000));
+    if ("other" in step) {
+      const other = new kern.Sandbox({ ...this.options(), ...step.other });
+      await other.open();
+      return other.close();
+    }
+    if ("stop" in step) return execFileSync(process.env.KERN_BIN, ["stop", this.options().name]);
     if ("open" in step) return sandbox.open();
     if ("reopen" in step) {
       await sandbox.close();

@@ -44,18 +44,23 @@ class Resident:
         self.sandbox, self.name = sandbox, str(options.name)
         self.kern = sandbox._kern
         words = sandbox._box_words()
+        self.words = words
         self.posture = hashlib.sha256(json.dumps([words, sorted(options.env.items())]).encode()).hexdigest()[:32]
+        self.ensure()
+
+    def ensure(self) -> bool:
+        """Has the box run; whether it had to be started."""
         for _ in range(3):  # somebody else may start the same box at the same moment
             row = _find(self.kern, self.name)
             if row is None:
-                trouble = self._start(words)
+                trouble = self._start(self.words)
                 if not trouble:
-                    return
+                    return True
                 continue
             if _labels(row).get(LABEL) != self.posture:
                 raise SandboxError(f"persist: a box named {self.name!r} runs already with another posture (other options, another "
                                    "workspace, or not of this package); destroy() it, or take another name")
-            return
+            return False
         raise SandboxError(f"persist: cannot start the box {self.name!r}: {trouble}")
 
     def _start(self, words: List[str]) -> str:

@@ -243,6 +243,8 @@ class Sandbox:
     def kernel(self) -> Kernel:
         """One warm Python interpreter in one box."""
         self._need()
+        if self._resident is not None:
+            self._resident.ensure()
         return Kernel(self)
 
     def _feeds(self, out: Callback, err: Callback) -> _Feeds:
@@ -268,6 +270,19 @@ class Sandbox:
             call.close()
 
     def _run(self, command: List[str], limit: float, feeds: _Feeds, call: Optional[_driver.CallFile] = None) -> ExecutionResult:
+        if self._resident is None:
+            return self._run_once(command, limit, feeds, call)
+        # A resident box may have ended since the last call: of its age, or with a call that ran out of memory.
+        try:
+            result = self._run_once(command, limit, feeds, call)
+            if result.fault is None or result.fault.type != "startup_failed" or not self._resident.ensure():
+                return result
+        except SandboxError:
+            if not self._resident.ensure():
+                raise
+        return self._run_once(command, limit, feeds, call)
+
+    def _run_once(self, command: List[str], limit: float, feeds: _Feeds, call: Optional[_driver.CallFile]) -> ExecutionResult:
         cap = self.options.max_output_bytes
         out, err = Capture(cap, feeds.out), Capture(cap, feeds.err)
         with self._tracking() as track:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -150,6 +151,8 @@ class Case:
             os.environ.update(saved)
             if self.sandbox is not None:
                 path = self.sandbox._workspace.path if self.sandbox._workspace and self.sandbox._workspace.mine else None
+                if self.case.get("destroy"):
+                    self.sandbox.destroy()
                 self.sandbox.close()
                 self.test.assertFalse(path and os.path.exists(path), "the workspace was left behind")
             shutil.rmtree(self.tmp)
@@ -187,6 +190,11 @@ class Case:
             return prepare(self.sandbox.workspace, step["host"], self.fill)
         if "sleep" in step:
             return time.sleep(step["sleep"])
+        if "other" in step:
+            with Sandbox(**{**self.options(), **{snake(name): value for name, value in step["other"].items()}}):
+                return None
+        if "stop" in step:
+            return subprocess.run([os.environ["KERN_BIN"], "stop", self.options()["name"]], check=True, capture_output=True)
         if "open" in step:
             return self.sandbox.open()
         if "reopen" in step:
