@@ -178,6 +178,11 @@ struct kern_box {
     char *words;                /* kern's own command line, as the kernel shows it */
     size_t words_size;
     char **command; /* NULL-terminated; never empty once resolved */
+    bool command_given;
+    char **image_command; /* what an image makes of it */
+    char *image_ref, *image_digest;
+    char layer_folder[80]; /* a root of layers: see kern_root_layers() */
+    uint32_t layer_count;
     char *shell[2]; /* the command where none is given */
     char shell_name[8];
     bool own_terminal; /* -t, or a shell on a terminal */

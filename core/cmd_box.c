@@ -127,7 +127,8 @@ static int choose_command(kern_box *box, const struct core_args *args, struct ke
     box->own_terminal =
         !box->bare && (kern_get_int(&box->options, "tty") != 0 || (args->command_count == 0 && terminal));
     box->shell[0] = box->shell_name;
-    box->command = args->command_count > 0 ? args->command : box->shell;
+    box->command_given = args->command_count > 0;
+    box->command = box->command_given ? args->command : box->shell;
     if (kern_get_int(&box->options, "detach") != 0)
         box->own_terminal = kern_get_int(&box->options, "tty") != 0;
     else if (box->own_terminal && !terminal) {
@@ -201,6 +202,8 @@ static void want_plugins(kern_box *box)
     }
     if (kern_get_int(&box->options, "no-view") != 0) /* not even opened: that is a part of what it costs */
         core_catalog_find(box->catalog, "view")->wanted = false;
+    if (kern_get_string(&box->options, "image") != NULL)
+        core_catalog_find(box->catalog, "image")->wanted = true;
 }
 
 /* Everything up to the point where a run and a plan part. */

@@ -86,6 +86,11 @@ void core_box_clear(kern_box *box)
         kern_close_fd(&box->space_fd[i]);
     core_mounts_clear(box);
     core_list_clear(&box->env);
+    for (char **word = box->image_command; word != NULL && *word != NULL; word++)
+        free(*word);
+    free(box->image_command);
+    free(box->image_ref);
+    free(box->image_digest);
     core_list_clear(&box->notes);
     for (char **env = box->child_env; env != NULL && *env != NULL; env++)
         if (*env != box->home)

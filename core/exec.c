@@ -157,7 +157,9 @@ static int explain(kern_box *box, int failed, const char *file, struct kern_erro
     unsigned machine = failed == -ENOEXEC ? foreign_machine(file) : EM_NONE;
     box->shared->exec_errno = -failed;
     if (failed == -ENOENT || failed == -ENOTDIR) {
-        kern_fail(err, 0, "cannot start '%s' in box: not found", name);
+        bool image = box->image_ref != NULL;
+        kern_fail(err, 0, "cannot start '%s' in box: not found%s%s%s", name, image ? " (image " : "",
+                  image ? box->image_ref : "", image ? ")" : "");
         return NOT_FOUND;
     }
     if (failed == -ELOOP) {

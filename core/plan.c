@@ -69,6 +69,12 @@ static const char *stage_name(uint32_t stage)
 static void print_root(const kern_box *box)
 {
     const char *directory = kern_get_string(&box->options, "rootfs");
+    if (box->image_ref != NULL) {
+        (void)printf("root:      image %s (%s), %u layer%s below an overlay: changes are thrown away%s\n",
+                     box->image_ref, box->image_digest, box->layer_count, box->layer_count == 1 ? "" : "s",
+                     box->read_only ? "; read-only" : "");
+        return;
+    }
     bool bind = kern_get_int(&box->options, "bind-rootfs") != 0;
     (void)printf("root:      %s%s%s\n",
                  directory != NULL ? directory : "the host's programs, read-only, and a generated /etc",

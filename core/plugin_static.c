@@ -57,11 +57,18 @@ static int refuse_external(const char *which, struct kern_error *err)
 extern int seccomp_json_compile(const char *text, size_t len, const char *file, uint64_t caps,
                                 struct sock_filter **ret_prog, size_t *ret_len, uint32_t *ret_skipped,
                                 struct kern_error *err);
+extern int image_tool(const char *verb, int count, char **words, const kern_values *values,
+                      struct kern_error *err);
+extern int image_tool_repair(const char *full, int want_range, struct kern_error *err);
 
 void *core_plugin_companion(const char *object, const char *function, struct kern_error *err)
 {
     if (strcmp(function, "seccomp_json_compile") == 0)
         return (void *)seccomp_json_compile;
+    if (strcmp(function, "image_tool") == 0)
+        return (void *)image_tool;
+    if (strcmp(function, "image_tool_repair") == 0)
+        return (void *)image_tool_repair;
     if (strcmp(object, "image_registry") == 0) {
         kern_refuse(err, 0, "cannot ask a registry: this kern was built with its plugins compiled in");
         kern_hint(err, "use a kern built without -DKERN_BUILTIN_PLUGINS=ON, or: kern load -i FILE");

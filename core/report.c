@@ -251,6 +251,18 @@ static void write_fault(const kern_box *box, const struct core_outcome *outcome,
     core_json_close(json, '}');
 }
 
+static void write_image(const kern_box *box, struct core_json *json)
+{
+    if (box->image_ref == NULL) {
+        core_json_null(json, "image");
+        return;
+    }
+    core_json_open(json, "image", '{');
+    core_json_string(json, "ref", box->image_ref);
+    core_json_string(json, "digest", box->image_digest);
+    core_json_close(json, '}');
+}
+
 static int write_whole(int fd, const char *text, size_t length)
 {
     while (length > 0) {
@@ -304,7 +316,7 @@ int core_report_write(kern_box *box, const struct core_outcome *outcome)
     write_usage(box, &json);
     write_limits(box, &json);
     write_denied(box, &json);
-    core_json_null(&json, "image");
+    write_image(box, &json);
     write_plugin_fields(box, &json);
     core_json_open(&json, "notes", '[');
     for (size_t i = 0; i < box->notes.count; i++)

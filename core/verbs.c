@@ -6,6 +6,7 @@
 #include "log.h"
 #include "options.h"
 #include "verb_flags.h"
+#include "verbs_image.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -160,6 +161,50 @@ static const struct core_verb verb_table[] = {
          "fail where no box can start. The exit code is 1 when something failed; warnings do not count.",
      .options = json_flag,
      .run = core_cmd_doctor},
+    {.name = "load",
+     .summary = "take images from an archive or an OCI layout",
+     .usage = "load [-i FILE|DIR] [REF]",
+     .detail = "Reads what \"docker save\", \"podman save\", \"skopeo copy\" and \"kern save\" write: a "
+               "docker archive, or an "
+               "OCI layout as a tar (perhaps compressed) or a directory. REF names an image that has no name "
+               "of its own.",
+     .options = load_flags,
+     .run = core_cmd_image},
+    {.name = "import",
+     .summary = "make an image of a directory or of the tar of a root file system",
+     .usage = "import DIR|FILE|- REF [OPTIONS] [-- COMMAND ...]",
+     .detail = "A tar may be plain, or compressed with gzip or zstd; - is standard input. COMMAND becomes "
+               "the image's own.",
+     .options = import_flags,
+     .run = core_cmd_image},
+    {.name = "save",
+     .summary = "write images into an archive that others load",
+     .usage = "save REF ... [-o FILE]",
+     .detail = "The archive is an OCI layout and a docker archive in one: \"docker load\", \"podman load\" "
+               "and \"skopeo copy\" "
+               "take it. Layers have the digests that they came with.",
+     .options = save_flags,
+     .run = core_cmd_image},
+    {.name = "tag",
+     .summary = "give an image another name",
+     .usage = "tag REF NEW-REF",
+     .run = core_cmd_image},
+    {.name = "images",
+     .summary = "list the images",
+     .usage = "images [--json] [-q]",
+     .options = images_flags,
+     .run = core_cmd_image},
+    {.name = "rmi",
+     .summary = "remove images, and what only they used",
+     .usage = "rmi REF ...",
+     .detail = "What a living box uses stays until it ends; \"kern gc\" then frees it.",
+     .run = core_cmd_image},
+    {.name = "gc",
+     .summary = "free what no image and no box uses",
+     .usage = "gc",
+     .detail =
+         "Also images whose name means another one by now, and parts of transfers that were broken off.",
+     .run = core_cmd_image},
     {.name = "plugin",
      .summary = "list the plugins, describe one; begin one, check one",
      .usage = "plugin list [--json] [--config FILE]\nplugin info NAME [--json] [--config FILE]\n"
@@ -215,9 +260,8 @@ static const struct core_verb verb_table[] = {
 };
 
 /* Known by name, so that nobody hunts for a typing error. */
-static const char *const later_verbs[] = {"attach",  "cp",     "diff", "gc",     "gpio",
-                                          "images",  "import", "load", "mcp",    "pull",
-                                          "recover", "rmi",    "save", "volume", NULL};
+static const char *const later_verbs[] = {"attach", "cp",      "diff",   "gpio", "mcp",
+                                          "pull",   "recover", "volume", NULL};
 
 const struct core_verb *core_verbs(void)
 {

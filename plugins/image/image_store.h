@@ -23,6 +23,9 @@ struct image_store;
  * while something is being freed. */
 int image_store_open(struct image_store **ret_store, struct kern_error *err);
 void image_store_close(struct image_store *store); /* NULL is fine */
+/* What one layer may be at most: bytes unpacked, bytes for each byte packed (past the first 64 MiB), entries. The
+ * options image-max-* of the caller; the defaults hold without this call. */
+void image_store_set_limits(struct image_store *store, uint64_t bytes, uint64_t ratio, uint64_t entries);
 
 /* ---- Blobs ---- */
 
@@ -43,6 +46,7 @@ int image_store_add_blob(struct image_store *store, const char *digest, const vo
  * where to go on. One process at a time writes one blob: begin returns -EBUSY (without an error text) while another
  * does; try again later, and look whether the blob is there by then. */
 struct image_ingest;
+/* `digest` NULL: it is not known before all has come; image_ingest_commit_as() then tells it. */
 int image_ingest_begin(struct image_store *store, const char *digest, struct image_ingest **ret_ingest,
                        struct kern_error *err);
 uint64_t image_ingest_have(const struct image_ingest *ingest);
@@ -52,6 +56,8 @@ int image_ingest_restart(struct image_ingest *ingest, struct kern_error *err);
 /* Verifies and puts it in place. Bytes with another digest are thrown away, and that is a refusal. Frees `ingest` in
  * any case. */
 int image_ingest_commit(struct image_ingest *ingest, struct kern_error *err);
+int image_ingest_commit_as(struct image_ingest *ingest, char ret_digest[static IMAGE_DIGEST_SIZE],
+                           struct kern_error *err);
 /* Leaves what has come for the next time. NULL is fine. */
 void image_ingest_close(struct image_ingest *ingest);
 
@@ -69,6 +75,11 @@ int image_store_has_layer(const struct image_store *store, const char *diff_id);
  * when the layer is there. Layers of one image may be unpacked in any order. */
 int image_store_unpack(struct image_store *store, const char *blob_digest, const char *diff_id,
                        image_progress_fn progress, void *data, struct kern_error *err);
+
+/* The same where no configuration names the diff id yet (`diff_id` NULL): it is told. */
+int image_store_unpack_as(struct image_store *store, const char *blob_digest, const char *diff_id,
+                          image_progress_fn progress, void *data, char ret_diff[static IMAGE_DIGEST_SIZE],
+                          struct kern_error *err);
 
 /* The parts of an image that are named by its manifest and its configuration, both read and vetted. */
 #define IMAGE_LAYERS_MOST 127

@@ -19,6 +19,8 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
+#define RESOLVER_MOST 16384
+
 /* ---- prepare ---- */
 
 static int refuse_directory(const char *path, const char *why, const char *hint, struct kern_error *err)
@@ -92,14 +94,23 @@ static int read_hosts(const kern_values *options, struct hosts *hosts, struct ke
     return 0;
 }
 
-/* A directory keeps its own /etc/hosts and /etc/hostname unless the user says something about them. */
+static int prepare_layers(kern_box *box, struct rootfs_state *state, struct kern_error *err)
+{
+    state->from = ROOTFS_FROM_OVERLAY;
+    kern_root_is_private(box);
+    return tmpfs_has_xattrs() ? 0 : kern_disk_scratch(box, err);
+}
+
+/* A directory keeps its own /etc/hosts and /etc/hostname unless the user says something about them; an image's are the ones of
+ * the machine that made it. */
 static int prepare_hosts(kern_box *box, struct rootfs_state *state, struct kern_error *err)
 {
     const kern_values *options = kern_options(box);
-    const char *hostname = kern_get_string(options, "hostname");
+    const char *hostname = kern_get_string(options, "hostname"), *folder = NULL;
+    bool is_image = kern_get_root_layers(box, &folder) > 0;
     struct hosts hosts;
     int failed = read_hosts(options, &hosts, err);
-    if (failed != 0 || (hosts.count == 0 && hostname == NULL))
+    if (failed != 0 || (hosts.count == 0 && hostname == NULL && !is_image))
         return failed;
     if (state->from == ROOTFS_FROM_BIND && hosts.count > 0)
         return kern_refuse(
@@ -116,6 +127,22 @@ static int prepare_hosts(kern_box *box, struct rootfs_state *state, struct kern_
         snprintf(state->hosts, size, "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n", state->hostname);
     for (uint32_t i = 0; i < hosts.count; i++)
         used += snprintf(state->hosts + used, size - (size_t)used, "%s\n", hosts.line[i]);
+    return 0;
+}
+
+/* With the host's network the box asks whom the host asks. */
+static int read_resolver(const kern_values *options, char **ret_text, struct kern_error *err)
+{
+    const char *net = kern_get_string(options, "net");
+    if (net == NULL || strcmp(net, "host") != 0)
+        return 0;
+    auto_fd fd = open("/etc/resolv.conf", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    auto_free char *text = calloc(1, RESOLVER_MOST + 1);
+    if (text == NULL)
+        return kern_fail(err, ENOMEM, "cannot read \"/etc/resolv.conf\"");
+    if (fd < 0 || read(fd, text, RESOLVER_MOST) < 0)
+        return 0; /* the host has none either */
+    *ret_text = steal_ptr(text);
     return 0;
 }
 
@@ -144,9 +171,15 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
     const char *path = kern_get_string(options, "rootfs");
     /* A full root must say ENOSPC while the memory cap still has room for the programs. */
     uint64_t budget = (uint64_t)kern_get_int(options, "memory") / 2;
-    int failed = path != NULL ? prepare_directory(box, state, path, err) : prepare_host(box, state, err);
-    if (failed == 0 && path != NULL)
+    const char *folder = NULL;
+    bool layers = kern_get_root_layers(box, &folder) > 0;
+    int failed = layers         ? prepare_layers(box, state, err)
+                 : path != NULL ? prepare_directory(box, state, path, err)
+                                : prepare_host(box, state, err);
+    if (failed == 0 && (path != NULL || layers))
         failed = prepare_hosts(box, state, err);
+    if (failed == 0 && layers)
+        failed = read_resolver(options, &state->resolver, err);
     if (failed == 0)
         failed = rootfs_add_volumes(box, err);
     if (failed == 0)
@@ -220,6 +253,18 @@ static int make_overlay_directories(int scratch, int upper, struct kern_error *e
     return 0;
 }
 
+static int explain_overlay(int failed, struct kern_error *err)
+{
+    kern_fail(err, -failed, "cannot mount an overlay on the root directory");
+    if (failed == -ENODEV)
+        kern_hint(err,
+                  "this kernel has no overlay file system (sudo modprobe overlay), or use --bind-rootfs");
+    kern_hint(err, "its file system may not serve as a lower directory: copy it elsewhere, or use "
+                   "--bind-rootfs (the box then "
+                   "writes into the directory itself)");
+    return failed;
+}
+
 /* The names are the scratch directory's own, which is the working directory; what stands elsewhere is named by descriptor. */
 static int mount_overlay(int lower, int attached, int scratch, int disk, struct kern_error *err)
 {
@@ -234,16 +279,27 @@ static int mount_overlay(int lower, int attached, int scratch, int disk, struct 
     int failed = sys_fchdir(scratch);
     if (failed == 0)
         failed = sys_mount("overlay", "root", "overlay", MS_NOSUID | MS_NODEV, options);
+    return failed == 0 ? 0 : explain_overlay(failed, err);
+}
+
+/* The layers of an image are "0", "1", ... in the working directory, links beside each other: the kernel takes a page of options
+ * (and no longer ones one by one before 6.5), and these are short enough for all layers that an image may have. */
+static int mount_layers(int links, uint32_t count, int scratch, int disk, struct kern_error *err)
+{
+    char options[1024] = "lowerdir=", place[40];
+    size_t used = strlen(options);
+    for (uint32_t i = 0; i < count; i++)
+        used += (size_t)snprintf(options + used, sizeof(options) - used, "%s%u", i > 0 ? ":" : "",
+                                 i); /* 127 of 4 bytes at most */
+    int base = disk >= 0 ? disk : scratch;
+    (void)snprintf(options + used, sizeof(options) - used,
+                   ",upperdir=/proc/self/fd/%d/upper,workdir=/proc/self/fd/%d/work,userxattr", base,
+                   base);                                                   /* fits */
+    (void)snprintf(place, sizeof(place), "/proc/self/fd/%d/root", scratch); /* fits */
+    int failed = sys_fchdir(links);
     if (failed == 0)
-        return 0;
-    kern_fail(err, -failed, "cannot mount an overlay on the root directory");
-    if (failed == -ENODEV)
-        kern_hint(err,
-                  "this kernel has no overlay file system (sudo modprobe overlay), or use --bind-rootfs");
-    kern_hint(err, "its file system may not serve as a lower directory: copy it elsewhere, or use "
-                   "--bind-rootfs (the box then "
-                   "writes into the directory itself)");
-    return failed;
+        failed = sys_mount("overlay", place, "overlay", MS_NOSUID | MS_NODEV, options);
+    return failed == 0 ? 0 : explain_overlay(failed, err);
 }
 
 static int write_upper(int scratch, const char *path, const char *text)
@@ -253,38 +309,70 @@ static int write_upper(int scratch, const char *path, const char *text)
     return put < 0 ? (int)put : 0;
 }
 
+/* The directory that the upper one will cover; of layers, the topmost that has it counts. */
+static int check_etc(int lower, uint32_t layers)
+{
+    int etc = -ENOENT;
+    for (uint32_t i = 0; i < (layers > 0 ? layers : 1) && etc == -ENOENT; i++) {
+        char path[24] = "etc";
+        if (layers > 0)
+            (void)snprintf(path, sizeof(path), "%u/etc", i); /* fits */
+        /* Only the first part of a path in layers is a link, and that is kern's own. */
+        etc = sys_open(lower, path, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+    }
+    if (etc >= 0)
+        (void)sys_close(etc); /* only looked for */
+    return etc >= 0 || etc == -ENOENT ? 0 : etc;
+}
+
 /* Into the upper directory before the overlay joins it to the lower: no name of the root is followed. */
-static int write_hosts(const struct rootfs_state *state, int lower, int scratch, struct kern_error *err)
+static int write_hosts(const struct rootfs_state *state, int lower, uint32_t layers, int scratch,
+                       struct kern_error *err)
 {
     if (state->hosts == NULL)
         return 0;
-    auto_fd etc =
-        sys_open_beneath(lower, "etc", O_PATH | O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-    if (etc < 0 && etc != -ENOENT)
-        return kern_fail(err, -etc,
+    int failed = check_etc(lower, layers);
+    if (failed != 0)
+        return kern_fail(err, -failed,
                          "cannot write the box's /etc/hosts: \"/etc\" in the root is not a directory");
-    int failed = sys_mkdirat(scratch, "upper/etc", 0755);
+    failed = sys_mkdirat(scratch, "upper/etc", 0755);
     if (failed == 0)
         failed = write_upper(scratch, "upper/etc/hosts", state->hosts);
+    if (failed == 0 && state->resolver != NULL)
+        failed = write_upper(scratch, "upper/etc/resolv.conf", state->resolver);
     if (failed == 0)
         failed = write_upper(scratch, "upper/etc/hostname", state->hostname);
     return failed == 0 ? 0 : kern_fail(err, -failed, "cannot write the box's /etc/hosts");
 }
 
+static int open_links(int lower, const char *folder, int *ret_fd, struct kern_error *err)
+{
+    int fd = sys_open_beneath(lower, folder, O_PATH | O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    if (fd < 0)
+        return kern_fail(err, -fd, "cannot open the layers of the image");
+    *ret_fd = fd;
+    return 0;
+}
+
 static int build_overlay(kern_box *box, const struct rootfs_state *state, int *ret_root,
                          struct kern_error *err)
 {
-    auto_fd lower = -1, scratch = -1;
+    auto_fd lower = -1, scratch = -1, links = -1;
+    const char *folder = NULL;
+    uint32_t layers = kern_get_root_layers(box, &folder);
     int disk = kern_child_disk(box); /* the core's */
     int failed = mount_scratch(box, state, &scratch, err);
     if (failed == 0)
         failed = open_lower(box, scratch, &lower, err);
     if (failed == 0)
         failed = make_overlay_directories(scratch, disk >= 0 ? disk : scratch, err);
+    if (failed == 0 && layers > 0)
+        failed = open_links(lower, folder, &links, err);
     if (failed == 0)
-        failed = write_hosts(state, lower, disk >= 0 ? disk : scratch, err);
+        failed = write_hosts(state, layers > 0 ? links : lower, layers, disk >= 0 ? disk : scratch, err);
     if (failed == 0)
-        failed = mount_overlay(lower, kern_root_tree(box) >= 0, scratch, disk, err);
+        failed = layers > 0 ? mount_layers(links, layers, scratch, disk, err)
+                            : mount_overlay(lower, kern_root_tree(box) >= 0, scratch, disk, err);
     if (failed != 0)
         return failed;
     int root = sys_open(scratch, "root", O_PATH | O_DIRECTORY, 0);
@@ -355,6 +443,7 @@ static void teardown(kern_box *box, void *block, const struct kern_outcome *outc
     (void)box, (void)outcome; /* all mounts went with their namespace */
     rootfs_plan_clear(&state->plan);
     free(state->hosts);
+    free(state->resolver);
 }
 
 KERN_PLUGIN(ROOTFS_MANIFEST, .state_size = sizeof(struct rootfs_state), .prepare = prepare, .enter = enter,

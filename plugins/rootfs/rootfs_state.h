@@ -13,6 +13,7 @@ struct rootfs_state {
     struct rootfs_plan plan; /* FROM_HOST */
     char *hosts;             /* FROM_OVERLAY: text for /etc/hosts, or NULL: the directory's own stays */
     const char *hostname;    /* goes with it */
+    char *resolver;          /* an image with the host's network: text for /etc/resolv.conf */
     uint64_t scratch_size;   /* of the tmpfs that takes the root's changes; 0: the kernel's default */
 };
 

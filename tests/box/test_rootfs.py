@@ -90,10 +90,6 @@ class Root(BoxCase):
         self.assert_failed(self.rooted("/foreign", options=["-v", f"{path}:/foreign:ro"]), 126,
                            "cannot start '/foreign' in box", "aarch64")
 
-    def test_an_image_is_not_available_in_this_build(self):
-        for option in ("--image=alpine", "--pull=never"):
-            self.refused(option, parts=["not available in this build"])
-
 
 @as_root_and_user
 class Volumes(BoxCase):

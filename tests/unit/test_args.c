@@ -300,7 +300,7 @@ static void test_unknown(void **state)
     refuse(kit, "box --memor 1g", "unknown option \"--memor\"",
            "did you mean --memory? All options: kern box --help");
     /* What would be refused in turn is not suggested. */
-    refuse(kit, "box --imag alpine", "unknown option \"--imag\"", "all options: kern box --help");
+    refuse(kit, "box --health-cm alpine", "unknown option \"--health-cm\"", "all options: kern box --help");
     char line[1200] = "box --";
     memset(line + 6, 'y', sizeof(line) - 7);
     parse(kit, line);
@@ -311,8 +311,8 @@ static void test_unknown(void **state)
 static void test_later(void **state)
 {
     struct kit *kit = *state;
-    refuse(kit, "box --image alpine", "--image is not available in this build", "");
-    refuse(kit, "box --image=alpine", "--image is not available in this build", "");
+    refuse(kit, "box --health-cmd alpine", "--health-cmd is not available in this build", "");
+    refuse(kit, "box --health-cmd=alpine", "--health-cmd is not available in this build", "");
     refuse(kit, "box --restart", "--restart is not available in this build", "");
     refuse(kit, "box --restart=on-failure:3", "--restart is not available in this build", "");
     accept(kit, "box -d");

@@ -135,7 +135,6 @@ static void test_help_text(void **state)
         assert_non_null(strstr(text, verb->usage[0] != '\0' ? verb->name : "?"));
         for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
             assert_in_range(strcspn(line, "\n"), 0, 82);
-        assert_null(strstr(text, "--image"));
         assert_null(strstr(text, "--health-cmd"));
         if (strcmp(verb->name, "box") == 0) {
             assert_non_null(strstr(text, "  -m, --memory SIZE         memory cap (default: 512m)\n"));
@@ -188,7 +187,7 @@ static void test_roff(void **state)
     assert_non_null(strstr(text, "\n.SH X\n.SS core\n"));
     assert_non_null(
         strstr(text, "\n.TP\n\\fB\\-m\\fR, \\fB\\-\\-memory\\fR \\fISIZE\\fR\nmemory cap (default: 512m)\n"));
-    assert_null(strstr(text, "image"));
+    assert_null(strstr(text, "stop-signal")); /* of later builds */
     free(text);
     roff(kit, "@tilte KERN 1\n", -1, &text);
     assert_string_equal(kit->err.message, "unknown directive \"@tilte KERN 1\" in a man page template");

@@ -160,6 +160,20 @@ int32_t kern_reentered(const kern_box *box);
 void kern_child_account(kern_box *box, uint32_t uid, uint32_t gid, const char *home);
 int32_t kern_known_account(const kern_box *box, uint32_t *ret_uid, uint32_t *ret_gid, const char **ret_home);
 
+/* ---- image ---- */
+
+/* Before the rootfs plugin's prepare: the root is an overlay of `count` directories, named "0" (the topmost), "1", ... below
+ * `folder` in the host directory `fd` (O_PATH will do); all that they link to lies in that directory. */
+int kern_root_layers(kern_box *box, int32_t fd, const char *folder, uint32_t count, struct kern_error *err);
+/* Their number, 0 for a root from elsewhere. Also in enter. */
+uint32_t kern_get_root_layers(const kern_box *box, const char **ret_folder);
+/* What the report and messages call the image. */
+int kern_set_image(kern_box *box, const char *ref, const char *digest, struct kern_error *err);
+/* The image's own command. `entry` goes before whatever the user gave; without a command of the user's `words` follow
+ * it, unless a terminal wants a shell. */
+int kern_image_command(kern_box *box, char *const *entry, uint32_t entry_count, char *const *words,
+                       uint32_t word_count, struct kern_error *err);
+
 /* ---- seccomp ---- */
 /* prepare, after all mounts are known: a volume that belongs to the host's root may be written by the box, whose root is not
  * that one. What it makes there belongs to root, so it must not be able to make it setuid or give it capabilities. */

@@ -1,0 +1,244 @@
+/* Children with the ids of a layer's files: root of a user namespace over the caller's range, or root itself. They unpack
+ * and remove what the caller may not touch, or should not with all its rights. Started from a verb or from kern's helper
+ * for images, never from a process that supervises a box. */
+#include "image_child.h"
+
+#include "kern/cleanup.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* ---- Ids ---- */
+
+static int write_map(const char *path, const char *text)
+{
+    auto_fd fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
+}
+
+/* Where no user namespace is to be had, the caller's own rights do as well: nothing is done by name. */
+static void become_folded(const struct image_ids *ids)
+{
+    char map[48];
+    if (unshare(CLONE_NEWUSER) != 0)
+        return;
+    (void)write_map("/proc/self/setgroups", "deny");        /* without it the next write fails */
+    (void)snprintf(map, sizeof(map), "0 %u 1\n", ids->uid); /* fits */
+    (void)write_map("/proc/self/uid_map", map);             /* without a map: fewer rights, same files */
+    (void)snprintf(map, sizeof(map), "0 %u 1\n", ids->gid); /* fits */
+    (void)write_map("/proc/self/gid_map", map);             /* as above */
+}
+
+static int become_range(int ready, int go)
+{
+    char byte = 0;
+    if (unshare(CLONE_NEWUSER) != 0 || write(ready, "x", 1) != 1 || read(go, &byte, 1) != 1)
+        return -1;
+    return setgroups(0, NULL) == 0 && setresgid(0, 0, 0) == 0 && setresuid(0, 0, 0) == 0 ? 0 : -1;
+}
+
+static int run_helper(const char *program, pid_t target, uint32_t own, uint32_t start, uint32_t count)
+{
+    char words[6][16];
+    const uint32_t number[6] = {0, own, 1, 1, start, count};
+    char pid[16];
+    (void)snprintf(pid, sizeof(pid), "%d", (int)target); /* fits */
+    char *argv[9] = {(char *)(uintptr_t)program, pid};
+    for (int i = 0; i < 6; i++) {
+        (void)snprintf(words[i], sizeof(words[i]), "%u", number[i]); /* fits */
+        argv[2 + i] = words[i];
+    }
+    char *none[] = {NULL};
+    pid_t helper = 0;
+    int failed = posix_spawnp(&helper, program, NULL, NULL, argv, none), status = 0;
+    if (failed != 0)
+        return -failed;
+    while (waitpid(helper, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
+}
+
+static int map_range(const struct image_ids *ids, pid_t pid, struct kern_error *err)
+{
+    int failed = run_helper("newuidmap", pid, ids->uid, ids->uid_start, ids->uid_count);
+    if (failed == 0)
+        failed = run_helper("newgidmap", pid, ids->gid, ids->gid_start, ids->gid_count);
+    if (failed == 0)
+        return 0;
+    kern_refuse(err, -failed, "cannot map the subordinate ids for a layer's files");
+    kern_hint(err, "compare /etc/subuid and /etc/subgid with what 'id' says; 'kern doctor' looks, too");
+    return failed;
+}
+
+struct pipes {
+    int ready[2], go[2];
+};
+
+_Noreturn static void run_child(const struct image_ids *ids, image_child_fn fn, void *data,
+                                const struct pipes *pipes)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
+    if (ids->kind == IMAGE_IDS_FOLDED)
+        become_folded(ids);
+    if (ids->kind == IMAGE_IDS_RANGE) {
+        (void)close(pipes->go[1]); /* so that the other side's end is seen */
+        if (become_range(pipes->ready[1], pipes->go[0]) != 0)
+            _exit(IMAGE_CHILD_NO_IDS);
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* a change of ids clears it */
+    }
+    _exit(fn(data) == 0 ? 0 : 1);
+}
+
+int image_start_with_ids(const struct image_ids *ids, image_child_fn fn, void *data, int32_t *ret_pid,
+                         struct kern_error *err)
+{
+    struct pipes pipes = {{-1, -1}, {-1, -1}};
+    if (pipe2(pipes.ready, O_CLOEXEC) != 0 || pipe2(pipes.go, O_CLOEXEC) != 0)
+        return kern_refuse(err, errno, "cannot make a pipe");
+    auto_fd ready = pipes.ready[0], ready_child = pipes.ready[1], go = pipes.go[1], go_child = pipes.go[0];
+    (void)fflush(NULL); /* or the child would print it, too */
+    pid_t pid = fork();
+    if (pid == 0)
+        run_child(ids, fn, data, &pipes);
+    if (pid < 0)
+        return kern_refuse(err, errno, "cannot start a process for a layer's files");
+    kern_close_fd(&ready_child);
+    kern_close_fd(&go_child);
+    if (ids->kind == IMAGE_IDS_RANGE) {
+        char byte = 0;
+        int failed = read(ready, &byte, 1) == 1 ? map_range(ids, pid, err)
+                                                : kern_refuse(err, 0, "cannot make a user namespace");
+        if (failed == 0 && write(go, "x", 1) != 1)
+            failed = kern_refuse(err, errno, "cannot start a process for a layer's files");
+        if (failed != 0) {
+            (void)kill(pid, SIGKILL); /* our child, not yet waited for */
+            (void)image_wait_child(pid);
+            kern_hint(err, "'kern doctor' says what this machine lacks");
+            return failed;
+        }
+    }
+    *ret_pid = pid;
+    return 0;
+}
+
+int image_wait_child(int32_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* ---- Fewer rights ---- */
+
+static int keep_caps(uint32_t wanted)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[2] = {{0}, {0}};
+    if (syscall(SYS_capget, &header, caps) != 0)
+        return -errno;
+    uint32_t kept = caps[0].permitted & wanted; /* what is not there need not be dropped */
+    caps[0] = (struct __user_cap_data_struct){.effective = kept, .permitted = kept};
+    caps[1] = (struct __user_cap_data_struct){0};
+    return syscall(SYS_capset, &header, caps) == 0 ? 0 : -errno;
+}
+
+int image_confine(int root, const int *keep, size_t count, uint32_t caps)
+{
+    int highest = 2;
+    for (size_t i = 0; i < count; i++) {
+        if (dup2(keep[i], (int)(100 + i)) < 0)
+            return -errno;
+        highest = (int)(100 + i);
+    }
+    int folder = root >= 0 ? dup2(root, 99) : -1;
+    /* Standard streams stay for the last words of a library that gives up. */
+    if (syscall(SYS_close_range, 3, folder >= 0 ? 98 : 99, 0) != 0 ||
+        syscall(SYS_close_range, highest + 1, ~0U, 0) != 0)
+        return -errno;
+    if (folder >= 0 && (fchdir(folder) != 0 || (chroot(".") != 0 && errno != EPERM)))
+        return -errno;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return -errno;
+    return keep_caps(caps);
+}
+
+/* ---- Removing ---- */
+
+#define DEEPEST 600 /* more than a layer may have: see image_vet.h */
+
+static int remove_below(int parent, const char *name, int depth)
+{
+    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM)
+        return -errno;
+    if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
+        return 0;
+    if (depth == DEEPEST)
+        return -ELOOP;
+    auto_fd fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
+        fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    (void)fchmod(fd, 0700); /* where it is not needed it may fail */
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    auto_dir dir = copy >= 0 ? fdopendir(copy) : NULL;
+    if (dir == NULL)
+        return -EMFILE;
+    int failed = 0;
+    for (struct dirent *entry = readdir(dir); entry != NULL && failed == 0; entry = readdir(dir))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            failed = remove_below(fd, entry->d_name, depth + 1);
+    return failed == 0 && unlinkat(parent, name, AT_REMOVEDIR) != 0 ? -errno : failed;
+}
+
+struct removal {
+    int folder;
+    char **names;
+    size_t count;
+};
+
+static int remove_all(void *data)
+{
+    const struct removal *removal = data;
+    int failed = 0;
+    for (size_t i = 0; i < removal->count; i++) {
+        int result = remove_below(removal->folder, removal->names[i], 0);
+        failed = failed != 0 ? failed : result;
+    }
+    return failed;
+}
+
+int image_remove_trees(const struct image_ids *ids, int folder, char **names, size_t count)
+{
+    struct removal removal = {.folder = folder, .names = names, .count = count};
+    struct kern_error ignored = {0};
+    int32_t pid = 0;
+    if (count == 0)
+        return 0;
+    if (ids->kind == IMAGE_IDS_PLAIN)
+        return remove_all(&removal);
+    int failed = image_start_with_ids(ids, remove_all, &removal, &pid, &ignored);
+    if (failed != 0)
+        return failed;
+    return image_wait_child(pid) == 0 ? 0 : -EIO;
+}
+
+int image_remove_tree(const struct image_ids *ids, int folder, const char *name)
+{
+    char *one = (char *)(uintptr_t)name; /* only read */
+    return image_remove_trees(ids, folder, &one, 1);
+}

@@ -1,0 +1,16 @@
+/* What a start needs only when something is missing. */
+#ifndef IMAGE_FETCH_H
+#define IMAGE_FETCH_H
+
+#include "kern/foundation.h"
+
+/* Fetches the image as `kern pull` would, in a child. */
+int image_fetch(kern_box *box, const char *text, struct kern_error *err);
+/* Unpacks what is missing of an image of the store for these ids, in a child. */
+int image_repair(kern_box *box, const char *full, int want_range, struct kern_error *err);
+/* Whether programs for that architecture run here through binfmt_misc. */
+int image_emulated(const char *arch, size_t length);
+/* Whether the user mounts something at that path. */
+int image_is_mounted(const kern_values *options, const char *path);
+
+#endif
