@@ -20,7 +20,15 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
         if (failed == 0)
             failed = vgpio_add_sysfs(box, state, kern_profile(box, i), err);
     }
+    if (failed == 0)
+        failed = vgpio_pool_prepare(box, state, err);
     return failed == 0 ? vgpio_calls_prepare(box, state, err) : failed;
+}
+
+/* Needs the box's mount namespace, CAP_SYS_ADMIN in the user namespace that owns it, and the host's /dev still in sight. */
+static int enter(kern_box *box, void *block, struct kern_error *err)
+{
+    return vgpio_pool_enter(box, block, err);
 }
 
 static void teardown(kern_box *box, void *block, const struct kern_outcome *outcome)
@@ -33,5 +41,5 @@ static void teardown(kern_box *box, void *block, const struct kern_outcome *outc
     vgpio_sysfs_clear(state);
 }
 
-KERN_PLUGIN(VGPIO_MANIFEST, .state_size = sizeof(struct vgpio_state), .prepare = prepare,
+KERN_PLUGIN(VGPIO_MANIFEST, .state_size = sizeof(struct vgpio_state), .prepare = prepare, .enter = enter,
             .teardown = teardown, .check = vgpio_check);

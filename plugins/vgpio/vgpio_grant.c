@@ -4,6 +4,7 @@
 #include "vgpio_state.h"
 
 #include "kern/cleanup.h"
+#include "kern/foundation.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -267,6 +268,8 @@ static int grant_bus(kern_box *box, struct vgpio_state *state, const kern_values
         return failed != 0 ? failed : kern_fail(err, errno, "cannot look at \"%s\"", path);
     struct vgpio_node_bus *bus = &state->bus[state->bus_count++];
     *bus = (struct vgpio_node_bus){.fd = steal_fd(&fd), .own = -1, .rdev = st.st_rdev};
+    for (size_t i = 0; i < VGPIO_POOL; i++)
+        bus->pool[i] = -1;
     (void)snprintf(bus->path, sizeof(bus->path), "%s", path); /* the same size */
     vgpio_bus_add(&bus->bus, &i2c);
     return 0;
@@ -278,6 +281,10 @@ static int put_bus(kern_box *box, struct vgpio_state *state, struct vgpio_node_b
 {
     if (bus->bus.whole)
         return vgpio_put_node(box, bus->fd, bus->path, err);
+    if (kern_privileged(box))
+        return kern_refuse(
+            err, 0, "cannot give single addresses of \"%s\" to a box with --privileged, which may mount",
+            bus->path);
     state->has_restricted = 1;
     char link[40];
     (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", bus->fd); /* fits: a number is short */
@@ -328,6 +335,7 @@ void vgpio_grant_clear(struct vgpio_state *state)
     for (size_t i = 0; i < state->bus_count; i++) {
         kern_close_fd(&state->bus[i].fd);
         kern_close_fd(&state->bus[i].own);
+        vgpio_pool_clear(&state->bus[i]);
     }
     free(state->chip);
     free(state->bus);

@@ -1,5 +1,5 @@
-/* An I2C bus of which the box has single addresses. Its node stands in the box without the right to be opened; kern opens it for
- * the box, parked at an address where no device is, because read(2) and write(2) go past the filter to whatever address is
+/* An I2C bus of which the box has single addresses. Its node stands in the box without the right to be opened; kern hands the box
+ * an open file, parked at an address where no device is, because read(2) and write(2) go past the filter to whatever address is
  * set. From there on each choice of an address and each transfer is judged here, on kern's own copy. Runs in kern's loop;
  * transfers are done by the worker. */
 #include "vgpio_state.h"
@@ -49,16 +49,6 @@ static struct vgpio_node_bus *bus_at(struct vgpio_state *state, const char *path
     return NULL;
 }
 
-static int open_parked(const struct vgpio_node_bus *bus, uint64_t flags)
-{
-    char path[40];
-    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", bus->fd); /* fits: a number is short */
-    auto_fd fd = open(path, O_RDWR | O_CLOEXEC | (int)(flags & O_NONBLOCK));
-    if (fd < 0 || ioctl(fd, I2C_SLAVE, (unsigned long)VGPIO_PARKED) != 0)
-        return -errno;
-    return steal_fd(&fd);
-}
-
 /* The kernel may go on with any other path: what the box cannot have it refuses by itself. */
 int vgpio_i2c_open(kern_box *box, struct vgpio_state *state, struct kern_call *call)
 {
@@ -73,10 +63,10 @@ int vgpio_i2c_open(kern_box *box, struct vgpio_state *state, struct kern_call *c
            path[used] != '\0')
         used++;
     path[used] = '\0';
-    const struct vgpio_node_bus *bus = bus_at(state, path);
+    struct vgpio_node_bus *bus = bus_at(state, path);
     int32_t answer = KERN_CALL_KERNEL;
     if (bus != NULL) {
-        auto_fd fd = open_parked(bus, call->arg[at + 1]);
+        int fd = vgpio_pool_take(bus);
         int number = fd < 0 ? fd : vgpio_target_give(&target, fd, (call->arg[at + 1] & O_CLOEXEC) != 0);
         call->error = number < 0 ? -number : 0;
         call->result = number;

@@ -14,6 +14,7 @@
 #define VGPIO_BUSES 16u
 #define VGPIO_HELD  64u
 #define VGPIO_SYSFS 64u
+#define VGPIO_POOL  32u
 
 struct vgpio_chip {
     int fd; /* O_PATH: the node, whatever happens to its name */
@@ -41,6 +42,9 @@ struct vgpio_node_bus {
     dev_t rdev;
     char path[64];
     struct vgpio_bus bus;
+    int pool
+        [VGPIO_POOL]; /* open files for the box, which it cannot open anew (vgpio_pool.c); -1 where there is none */
+    uint32_t next; /* the one that was handed out longest ago */
 };
 
 /* A bus that the box opened and set to a read-only address: the real one stays parked. */
@@ -90,6 +94,13 @@ struct vgpio_state {
 /* vgpio_grant.c, in prepare: lines and buses of all profiles, with their nodes. */
 int vgpio_grant(kern_box *box, struct vgpio_state *state, struct kern_error *err);
 void vgpio_grant_clear(struct vgpio_state *state);
+
+/* vgpio_pool.c: open files of a bus with single addresses. */
+int vgpio_pool_prepare(kern_box *box, struct vgpio_state *state, struct kern_error *err);
+int vgpio_pool_enter(kern_box *box, const struct vgpio_state *state, struct kern_error *err);
+/* One for the box, parked; the pool's. -errno. */
+int vgpio_pool_take(struct vgpio_node_bus *bus);
+void vgpio_pool_clear(struct vgpio_node_bus *bus);
 
 /* vgpio_nodes.c, in prepare: the keys that stand for one node each (spi, uart, ...). */
 int vgpio_add_nodes(kern_box *box, const kern_values *profile, struct kern_error *err);

@@ -4,6 +4,7 @@ group gpio and has no other rights."""
 import glob
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -87,6 +88,7 @@ extra = ["/dev/uleds"]
 
 def setUpModule():
     subprocess.run(["/host/hardware"], check=True, capture_output=True, timeout=60)
+    shutil.copy(os.path.join(os.environ["KERN_HELPERS"], "attack"), "/usr/local/bin/attack")
 
 
 def pull(line, state, bank="gpiochip0"):
@@ -309,6 +311,19 @@ class Boxes:
         self.denied(result, "i2c-0 address 0x50", "reading only")
         done = subprocess.run(["i2cget", "-y", "0", "0x50", "0x12"], check=True, capture_output=True, text=True, timeout=20)
         self.assertEqual(done.stdout, "0xc3\n")
+
+    # ---- A hostile program (tests/vm/attack)
+
+    def attack(self, profile, kind):
+        races = os.environ.get("KERN_RACES", "300")
+        result = self.box(profile, "/usr/local/bin/attack", kind, races)
+        self.assertEqual((result.code, result.out), (0, ""), result)
+
+    def test_an_attack_on_lines(self):
+        self.attack("two", "gpio")
+
+    def test_an_attack_on_a_bus(self):
+        self.attack("one", "i2c")
 
     # ---- Nodes
 
