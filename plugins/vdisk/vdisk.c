@@ -1,6 +1,6 @@
 /* Disks of a size: /vdisk/NAME for each vdisk: profile. This file: the table, and what prepare decides, in kern on the host.
- * In memory it is a tmpfs of the box; with a [[disk]] pool it is an ext4 in a sparse file: on a loop device for real root. Where a
- * machine cannot do that, it is in memory, and one line says so. */
+ * In memory it is a tmpfs of the box; with a [[disk]] pool it is an ext4 in a sparse file: on a loop device for real root, served by
+ * fuse2fs for everybody else. Where a machine cannot do that, it is in memory, and one line says so. */
 #include "vdisk_check.h"
 #include "vdisk_manifest.h"
 #include "vdisk_state.h"
@@ -27,6 +27,11 @@ static void read_disk(kern_box *box, uint32_t index, struct vdisk_disk *disk)
         .bandwidth =
             kern_get_string(profile, "bandwidth") != NULL ? (uint64_t)kern_get_int(profile, "bandwidth") : 0,
         .image = -1,
+        .server_pidfd = -1,
+        .said = -1,
+        .folder = -1,
+        .hand_out = -1,
+        .hand_in = -1,
     };
     (void)snprintf(disk->target, sizeof(disk->target), "/vdisk/%s", disk->name); /* names were checked */
 }
@@ -59,18 +64,12 @@ static int refuse_busy(const struct vdisk_disk *disk, struct kern_error *err)
     return -EBUSY;
 }
 
-static int put_on_disk(kern_box *box, struct vdisk_disk *disk, const kern_values *pool,
-                       struct kern_error *err)
+/* The kernel mounts it, for root. */
+static int use_loop(kern_box *box, struct vdisk_disk *disk, struct kern_error *err)
 {
     const char *why = NULL;
     int tree = -1;
-    if (geteuid() != 0)
-        return put_in_memory(box, disk, "only root has disks in files", err);
-    int failed = vdisk_image_open(disk, pool, 1, err);
-    if (failed == -EBUSY && err->category == KERN_ERROR_NONE)
-        return disk->busy_ram ? put_in_memory(box, disk, "another box has it", err) : refuse_busy(disk, err);
-    if (failed == 0)
-        failed = vdisk_loop_mount(disk, &tree, &why, err);
+    int failed = vdisk_loop_mount(disk, &tree, &why, err);
     auto_fd made = tree;
     kern_close_fd(&disk->image); /* the device has it, and the lock with it */
     if (failed == -ENOTSUP && why != NULL)
@@ -78,8 +77,24 @@ static int put_on_disk(kern_box *box, struct vdisk_disk *disk, const kern_values
     if (failed != 0)
         return failed;
     disk->kind = VDISK_LOOP;
-    vdisk_throttle(box, disk);
     return kern_add_tree(box, made, disk->target, KERN_MOUNT_EXEC, err);
+}
+
+static int put_on_disk(kern_box *box, uint32_t index, struct vdisk_disk *disk, const kern_values *pool,
+                       struct kern_error *err)
+{
+    int is_root = geteuid() == 0;
+    const char *why = is_root ? NULL : vdisk_fuse_why(box);
+    if (why != NULL)
+        return put_in_memory(box, disk, why, err);
+    int failed = vdisk_image_open(disk, pool, (uint32_t)is_root, err);
+    if (failed == -EBUSY && err->category == KERN_ERROR_NONE)
+        return disk->busy_ram ? put_in_memory(box, disk, "another box has it", err) : refuse_busy(disk, err);
+    if (failed == 0)
+        failed = is_root ? use_loop(box, disk, err) : vdisk_fuse_prepare(box, disk, index, err);
+    if (failed == 0)
+        vdisk_throttle(box, disk);
+    return failed;
 }
 
 static int prepare_disk(kern_box *box, uint32_t index, struct vdisk_disk *disk, struct kern_error *err)
@@ -90,7 +105,8 @@ static int prepare_disk(kern_box *box, uint32_t index, struct vdisk_disk *disk, 
     read_disk(box, index, disk);
     if (kern_get_int(kern_options(box), "plan") != 0)
         return 0; /* nothing is made for a plan */
-    int failed = pool == NULL ? put_in_memory(box, disk, NULL, err) : put_on_disk(box, disk, pool, err);
+    int failed =
+        pool == NULL ? put_in_memory(box, disk, NULL, err) : put_on_disk(box, index, disk, pool, err);
     if (failed != 0)
         return failed;
     (void)snprintf(key, sizeof(key), "%s.backend", disk->name); /* names are short */
@@ -108,21 +124,34 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(state->disk[k].name, kern_profile_name(box, i)) == 0)
                 return kern_refuse(err, 0, "disk \"%s\" is named twice", state->disk[k].name);
+        state->count++;
         int failed = prepare_disk(box, i, &state->disk[i], err);
         if (failed != 0)
             return failed;
-        state->count++;
     }
     return 0;
+}
+
+/* Needs CAP_SYS_ADMIN in the box's outer user namespace for nothing but its directories: the mounting is the server's. */
+static int enter(kern_box *box, void *block, struct kern_error *err)
+{
+    const struct vdisk_state *state = block;
+    int failed = 0;
+    for (uint32_t i = 0; failed == 0 && i < state->count; i++)
+        if (state->disk[i].kind == VDISK_FUSE)
+            failed = vdisk_fuse_enter(box, &state->disk[i], i, err);
+    return failed;
 }
 
 static void teardown(kern_box *box, void *block, const struct kern_outcome *outcome)
 {
     struct vdisk_state *state = block;
-    (void)box, (void)outcome; /* mounts and devices went with the box */
-    for (uint32_t i = 0; i < state->count; i++)
+    (void)outcome; /* mounts and devices went with the box, however it ended */
+    for (uint32_t i = 0; i < state->count; i++) {
         kern_close_fd(&state->disk[i].image);
+        vdisk_fuse_end(box, &state->disk[i]);
+    }
 }
 
-KERN_PLUGIN(VDISK_MANIFEST, .state_size = sizeof(struct vdisk_state), .prepare = prepare,
+KERN_PLUGIN(VDISK_MANIFEST, .state_size = sizeof(struct vdisk_state), .prepare = prepare, .enter = enter,
             .teardown = teardown, .check = vdisk_check);

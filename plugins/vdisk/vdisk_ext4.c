@@ -31,17 +31,18 @@ int vdisk_read_super(const unsigned char bytes[VDISK_SUPER_BYTES], struct vdisk_
     uint64_t high = (incompat & HAS_64BIT) != 0 ? 32 : 64;
     *ret_super = (struct vdisk_super){
         .blocks = word(bytes, 4) | (high == 32 ? (uint64_t)word(bytes, 336) << high : 0),
+        .reserved = word(bytes, 8) | (high == 32 ? (uint64_t)word(bytes, 340) << high : 0),
         .free_blocks = word(bytes, 12) | (high == 32 ? (uint64_t)word(bytes, 344) << high : 0),
         .clean = (state & STATE_VALID) != 0 && (state & STATE_ERRORS) == 0 && (incompat & WANTS_REPLAY) == 0,
     };
     return 0;
 }
 
-uint64_t vdisk_wanted_free(uint64_t size, uint64_t blocks, uint32_t kernel)
+uint64_t vdisk_wanted_free(uint64_t size, const struct vdisk_super *made, uint32_t kernel)
 {
-    uint64_t kept = blocks / 50 < 4096 ? blocks / 50 : 4096;
+    uint64_t kept = made->blocks / 50 < 4096 ? made->blocks / 50 : 4096;
     uint64_t data = (size + VDISK_BLOCK - 1) / VDISK_BLOCK;
-    return data - LOST_FOUND + (size > FIRST_EXTENTS) + (kernel ? kept : 0);
+    return data - LOST_FOUND + (size > FIRST_EXTENTS) + (kernel ? kept : made->reserved);
 }
 
 uint64_t vdisk_first_guess(uint64_t size)

@@ -9,16 +9,16 @@
 #define VDISK_SUPER_BYTES 1024
 
 struct vdisk_super {
-    uint64_t blocks, free_blocks;
+    uint64_t blocks, free_blocks, reserved;
     uint32_t clean; /* unmounted in order, no journal to replay, no errors seen */
 };
 
 /* -EINVAL for what is no ext4 with blocks of 4096 bytes. */
 int vdisk_read_super(const unsigned char bytes[VDISK_SUPER_BYTES], struct vdisk_super *ret_super);
 
-/* How many blocks must be free in a new file system of `blocks` blocks so that the box can write `size` bytes and no more.
- * `kernel`: the kernel mounts it and keeps some back for itself (fs/ext4: a fiftieth, at most 4096 blocks). */
-uint64_t vdisk_wanted_free(uint64_t size, uint64_t blocks, uint32_t kernel);
+/* How many blocks must be free in a new file system so that the box can write `size` bytes and no more. `kernel`: the kernel
+ * mounts it and keeps some back for itself (fs/ext4: a fiftieth, at most 4096 blocks); fuse2fs keeps back what is reserved. */
+uint64_t vdisk_wanted_free(uint64_t size, const struct vdisk_super *made, uint32_t kernel);
 /* The first guess at an image's size in bytes, and the next one after what mkfs made of the last. */
 uint64_t vdisk_first_guess(uint64_t size);
 uint64_t vdisk_next_guess(uint64_t bytes, const struct vdisk_super *made, uint64_t wanted_free);

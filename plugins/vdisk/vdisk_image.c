@@ -113,9 +113,11 @@ static int refuse_mkfs(int code, const char *said, struct kern_error *err)
     return kern_fail(err, 0, "cannot make a disk: mkfs.ext4 ended with %d: %s", code, said);
 }
 
-static int run_mkfs(int fd, uint32_t journal, struct kern_error *err)
+static int run_mkfs(int fd, uint64_t blocks, uint32_t kernel, uint32_t journal, struct kern_error *err)
 {
-    char path[40], said[200], features[80];
+    char path[40], said[200], features[80], reserved[32] = "0";
+    if (!kernel) /* one block: where none is, fuse2fs takes a tenth */
+        (void)snprintf(reserved, sizeof(reserved), "%.9f", 150.0 / (double)blocks); /* fits */
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fits: a number is short */
     (void)snprintf(features, sizeof(features), "^resize_inode,%shas_journal", journal ? "" : "^"); /* fits */
     const char *const words[] = {"mkfs.ext4",
@@ -124,7 +126,7 @@ static int run_mkfs(int fd, uint32_t journal, struct kern_error *err)
                                  "-b",
                                  "4096",
                                  "-m",
-                                 "0",
+                                 reserved,
                                  "-O",
                                  features,
                                  "-E",
@@ -146,12 +148,12 @@ static int make_fs(int fd, const struct vdisk_disk *disk, uint32_t kernel, struc
             return kern_refuse(err, errno,
                                "cannot make disk \"%s\" of %" PRIu64 " bytes: its pool \"%s\" cannot hold it",
                                disk->name, disk->size, disk->pool);
-        int failed = run_mkfs(fd, kernel && disk->persistent, err);
+        int failed = run_mkfs(fd, bytes / VDISK_BLOCK, kernel, kernel && disk->persistent, err);
         if (failed != 0)
             return failed;
         if (read_super(fd, &super) != 0)
             return kern_fail(err, 0, "cannot make disk \"%s\": mkfs.ext4 made something else", disk->name);
-        uint64_t next = vdisk_next_guess(bytes, &super, vdisk_wanted_free(disk->size, super.blocks, kernel));
+        uint64_t next = vdisk_next_guess(bytes, &super, vdisk_wanted_free(disk->size, &super, kernel));
         if (next == bytes)
             return 0;
         bytes = next;
@@ -297,11 +299,10 @@ int vdisk_image_open(struct vdisk_disk *disk, const kern_values *pool, uint32_t 
     auto_fd folder = place.fd; /* closes it, whatever comes */
     if (failed != 0)
         return failed;
-    if (!disk->persistent)
-        return make_image(disk, pool, &place, kernel, err);
-    failed = use_image(disk, &place, err);
+    failed = disk->persistent ? use_image(disk, &place, err) : -ENOENT;
     if (failed == -ENOENT && err->category == KERN_ERROR_NONE)
         failed = make_image(disk, pool, &place, kernel, err);
-    (void)folder; /* used by its clean-up only */
+    if (failed == 0)
+        disk->folder = steal_fd(&folder);
     return failed;
 }

@@ -19,6 +19,13 @@ struct vdisk_disk {
     int image;       /* open and locked, or -1 */
     uint32_t is_new; /* nobody has mounted it yet */
     uint64_t device; /* LOOP: of the loop device, for throttling */
+    /* FUSE: */
+    int32_t server;   /* its process, or 0 */
+    int server_pidfd; /* or -1 */
+    int said;         /* what it prints */
+    int folder;       /* the pool's directory */
+    int hand_out,
+        hand_in; /* a socket: out of the second comes the mount, or an empty message when there is none */
 };
 
 struct vdisk_state {
@@ -39,6 +46,14 @@ int vdisk_image_open(struct vdisk_disk *disk, const kern_values *pool, uint32_t 
 
 /* Real root: mounts the image on a loop device; *ret_tree is attached nowhere. -ENOTSUP with *ret_why: this machine cannot. */
 int vdisk_loop_mount(struct vdisk_disk *disk, int *ret_tree, const char **ret_why, struct kern_error *err);
+
+/* Everybody else: a fuse2fs that serves the image. vdisk_fuse_why() says why this machine cannot do that, or NULL. enter asks for
+ * the server, which the supervisor starts, and attaches the mount that comes. */
+const char *vdisk_fuse_why(const kern_box *box);
+int vdisk_fuse_prepare(kern_box *box, struct vdisk_disk *disk, uint32_t index, struct kern_error *err);
+int vdisk_fuse_enter(kern_box *box, const struct vdisk_disk *disk, uint32_t index, struct kern_error *err);
+/* Waits for the server to write what it has; the box has ended, and the mount with it. */
+void vdisk_fuse_end(kern_box *box, struct vdisk_disk *disk);
 
 /* Caps iops and bandwidth of the loop device in the box's control group, or says why not. */
 void vdisk_throttle(kern_box *box, const struct vdisk_disk *disk);

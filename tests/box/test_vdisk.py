@@ -301,11 +301,131 @@ class Loop(Disks):
 @as_user
 class NoRoot(Disks):
     def test_in_memory_and_said(self):
+        """Where this machine has no /dev/fuse for everybody, or no fuse2fs."""
+        if os.access("/dev/fuse", os.R_OK | os.W_OK) and not kerntest.IS_ROOT or os.stat("/dev/fuse").st_mode & 0o006 == 0o006:
+            kerntest.skip("/dev/fuse is everybody's here")
         env = self.config(self.profile("d", "2m", backend="pool", persistent="true"), self.pool())
         result = self.rooted("true", options=["vdisk:d"], env=env)
         self.assertEqual(result.code, 0, result)
         self.assertIn("disk d is in memory and gone with the box", result.err)
         self.assertEqual(result.report["plugins"]["vdisk"], {"d.backend": "ram"})
+
+
+@as_user
+class Fuse(Disks):
+    """Images served by fuse2fs, for a user whom /dev/fuse is open to: in a mount namespace of the test's where it is not."""
+
+    OPEN = ("mount -t tmpfs none /mnt && mknod -m 666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse &&"
+            "exec setpriv --reuid=$U --regid=$G --clear-groups -- \"$@\"")
+
+    @classmethod
+    def prepare_class(cls):
+        if shutil.which("fuse2fs") is None:
+            kerntest.skip("no fuse2fs on this machine")
+        if not os.path.exists("/dev/fuse"):
+            kerntest.skip("no /dev/fuse on this machine")
+        cls.front = []
+        if not os.stat("/dev/fuse").st_mode & 0o006 == 0o006:
+            if not kerntest.IS_ROOT:
+                kerntest.skip("/dev/fuse is not open to this user")
+            cls.front = ["unshare", "-m", "sh", "-c", cls.OPEN, "sh"]
+
+    def disk(self, size="8m", **keys):
+        self.place = self.pool()
+        return self.config(self.profile("d", size, backend="pool", **keys), self.place)
+
+    def begin(self, script, env):
+        environment = {"PATH": kerntest.BOX_PATH, "HOME": self.me.home, "U": str(self.me.uid), "G": str(self.me.gid), **env}
+        words = [*self.front, kerntest.KERN, "box", "vdisk:d", "--rootfs", self.root, "--", "/bin/sh", "-c", script]
+        run_as = {} if self.front else self.me.popen
+        process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/",
+                                   stdin=subprocess.DEVNULL, **run_as)
+        kerntest._pids.add(process.pid)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        return process
+
+    def run_box(self, script, env, code=0):
+        process = self.begin(script, env)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, code, out + err)
+        return out, err
+
+    def image(self):
+        return os.path.join(self.place, "d.img")
+
+    def servers(self):
+        return kerntest.processes(lambda pid: os.readlink(f"/proc/{pid}/exe").endswith("/fuse2fs")
+                                  and os.stat(f"/proc/{pid}").st_uid in (self.me.uid, 0)
+                                  and any(self.place in os.readlink(fd) for fd in glob.glob(f"/proc/{pid}/fd/*")))
+
+    def assert_clean(self):
+        self.assertTrue(kerntest.eventually(lambda: self.servers() == []))
+        done = subprocess.run(["e2fsck", "-fn", self.image()], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_size_and_the_next_box(self):
+        env = self.disk("9m", persistent="true")
+        out, err = self.run_box("stat -c %a /vdisk/d; ls -A /vdisk/d; mount | grep ' /vdisk/d type fuse' | grep -c nosuid;"
+                                "dd if=/dev/zero of=/vdisk/d/f bs=64k; stat -c %s /vdisk/d/f", env)
+        mode, mounts, size = out.split()
+        self.assertEqual((mode, mounts), ("1777", "1"))
+        self.assertTrue(9 * MIB - 8192 <= int(size) <= 9 * MIB, out)
+        self.assertIn("No space left", err)
+        self.assert_clean()
+        out, _ = self.run_box("stat -c '%s %u' /vdisk/d/f; rm /vdisk/d/f; echo kept > /vdisk/d/k", env)
+        self.assertEqual(out.split(), [size, "0"])
+        self.assertEqual(self.run_box("cat /vdisk/d/k", env)[0], "kept\n")
+        self.assertEqual(os.stat(self.image()).st_uid, self.me.uid)
+        self.assert_clean()
+
+    def test_not_persistent(self):
+        env = self.disk()
+        self.run_box("echo gone > /vdisk/d/f", env)
+        self.assertEqual(self.run_box("ls -A /vdisk/d", env)[0], "")
+        self.assertEqual(os.listdir(self.place), [])
+        self.assertTrue(kerntest.eventually(lambda: self.servers() == []))
+
+    def test_the_box_does_not_see_the_server(self):
+        env = self.disk()
+        out, _ = self.run_box("ps; ls /proc | grep -c '^[0-9]'", env)
+        self.assertNotIn("fuse", out)
+
+    def test_a_second_writer(self):
+        env = self.disk(persistent="true")
+        box = self.begin("echo up; sleep 20", env)
+        self.assertEqual(box.stdout.readline(), "up\n")
+        _, err = self.run_box("true", env, code=1)
+        self.assertIn("in use by another box", err)
+        box.send_signal(signal.SIGTERM)
+        box.wait(30)
+        self.run_box("true", env)
+
+    def test_kills(self):
+        """kern is killed: the server writes what it has. The server is killed: the image is checked."""
+        env = self.disk(persistent="true")
+        self.run_box("true", env)
+        for _ in range(3):
+            box = self.begin("echo kept > /vdisk/d/k; echo up; while :; do dd if=/dev/zero of=/vdisk/d/x bs=64k count=30 2>/dev/null;"
+                             "rm /vdisk/d/x; done", env)
+            self.assertEqual(box.stdout.readline(), "up\n")
+            time.sleep(0.05)
+            box.send_signal(signal.SIGKILL)
+            box.wait(30)
+            self.assert_clean()
+        box = self.begin("echo up; sleep 0.2; echo x > /vdisk/d/y && echo written; sleep 20", env)
+        self.assertEqual(box.stdout.readline(), "up\n")
+        for pid in self.servers():
+            os.kill(pid, signal.SIGKILL)
+        self.assertTrue(kerntest.eventually(lambda: self.servers() == []))
+        box.send_signal(signal.SIGTERM)
+        out, err = box.communicate(timeout=30)
+        self.assertNotIn("written", out)
+        self.assertIn("the server of disk d has ended", err)
+        self.assertEqual(self.run_box("cat /vdisk/d/k", env)[0], "kept\n")
+        self.assert_clean()
 
 
 if __name__ == "__main__":

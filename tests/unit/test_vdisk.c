@@ -90,7 +90,7 @@ static void guesses_meet_the_wish(void **state)
                 /* An mkfs that takes one block in thirty and a hundred more. */
                 made.blocks = bytes / VDISK_BLOCK;
                 made.free_blocks = made.blocks - made.blocks / 30 - 100;
-                wanted = vdisk_wanted_free(sizes[i], made.blocks, kernel);
+                wanted = vdisk_wanted_free(sizes[i], &made, kernel);
                 bytes = vdisk_next_guess(bytes, &made, wanted);
             }
             int64_t off = (int64_t)(made.free_blocks - wanted);
