@@ -22,6 +22,7 @@ int core_cmd_pause(int argc, char **argv); /* and unpause */
 int core_cmd_plugin(int argc, char **argv);
 int core_cmd_prune(int argc, char **argv);
 int core_cmd_ps(int argc, char **argv);
+int core_cmd_pull(int argc, char **argv);
 int core_cmd_rm(int argc, char **argv);
 int core_cmd_stats(int argc, char **argv);
 int core_cmd_stop(int argc, char **argv);

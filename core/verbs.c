@@ -45,6 +45,20 @@ static const struct kern_option plugin_flags[] = {
     {.name = NULL},
 };
 
+static const struct kern_option pull_flags[] = {
+    {.name = "platform",
+     .type = KERN_STRING,
+     .flags = KERN_OPT_FLAG,
+     .arg = "OS/ARCH[/VARIANT]",
+     .help = "the image for another machine (default: for this one)"},
+    {.name = "quiet",
+     .type = KERN_BOOL,
+     .flags = KERN_OPT_FLAG,
+     .letter = "q",
+     .help = "no progress, no notes"},
+    {.name = NULL},
+};
+
 static const struct kern_option login_flags[] = {
     {.name = "user",
      .type = KERN_STRING,
@@ -233,6 +247,17 @@ static const struct core_verb verb_table[] = {
      .summary = "print a kern.toml with every key and a comment on each",
      .usage = "examples",
      .run = core_cmd_examples},
+    {.name = "pull",
+     .summary = "get an image from a registry",
+     .usage = "pull REFERENCE [--platform OS/ARCH] [-q]",
+     .detail =
+         "REFERENCE is NAME[:TAG], HOST[:PORT]/NAME[:TAG] or NAME@sha256:DIGEST. Layers that are here "
+         "already are "
+         "not moved again, and what an interrupted pull has moved is kept: the next one goes on from there. "
+         "Mirrors, registries without encryption and certificates are named in [registry] of kern.toml; "
+         "proxies in https_proxy and no_proxy.",
+     .options = pull_flags,
+     .run = core_cmd_pull},
     {.name = "login",
      .summary = "log in to a registry",
      .usage = "login [REGISTRY] [-u USER] [--password-stdin]",
@@ -260,8 +285,7 @@ static const struct core_verb verb_table[] = {
 };
 
 /* Known by name, so that nobody hunts for a typing error. */
-static const char *const later_verbs[] = {"attach", "cp",      "diff",   "gpio", "mcp",
-                                          "pull",   "recover", "volume", NULL};
+static const char *const later_verbs[] = {"attach", "cp", "diff", "gpio", "mcp", "recover", "volume", NULL};
 
 const struct core_verb *core_verbs(void)
 {

@@ -13,12 +13,16 @@ struct registry_request {
     uint32_t lines;       /* 1: layers are told on standard output, 0: as notes */
     const char *platform; /* "linux/arm64"; NULL: this machine's */
     struct image_ref ref;
+    uint32_t signal;                /* filled with -EINTR */
     char digest[IMAGE_DIGEST_SIZE]; /* filled: what the reference meant, of the index where there is one */
 };
 
 /* Puts the image into the store. -EINTR when the user stopped it; what has come by then is kept. */
 typedef int (*registry_pull_fn)(struct registry_request *request, struct kern_error *err);
 KERN_EXPORT int registry_pull(struct registry_request *request, struct kern_error *err);
+
+/* The same by what the user wrote, with notes instead of lines: what `kern box --image` calls in a child of kern. */
+KERN_EXPORT int image_registry_pull(const char *text, struct kern_error *err);
 
 struct registry_login {
     uint32_t struct_size;

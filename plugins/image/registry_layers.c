@@ -21,6 +21,7 @@ struct layer {
     bool fresh;    /* no byte of this exchange has come yet */
     bool too_long; /* more bytes than the manifest says */
     bool shifted;  /* a 206 that starts elsewhere */
+    bool pieced;   /* put together from several answers */
     char what[64];
 };
 
@@ -97,6 +98,7 @@ static int start(struct layer *layer, struct kern_error *err)
     struct fetch *fetch = layer->fetch;
     layer->fresh = true;
     layer->too_long = layer->shifted = false;
+    layer->pieced = layer->transfer.from > 0;
     int r = registry_transfer_start(&layer->transfer, err);
     if (r < 0)
         return r;
@@ -138,7 +140,7 @@ static int fall_back(struct layer *layer, const struct kern_error *failure, stru
 static int arrived(struct layer *layer, struct kern_error *err)
 {
     layer->state = ARRIVED;
-    int r = wire_send(layer->fetch->job->socket, WIRE_ARRIVED, layer->index, 0, NULL, 0);
+    int r = wire_send(layer->fetch->job->socket, WIRE_ARRIVED, layer->index, layer->pieced, NULL, 0);
     return r < 0 ? kern_fail(err, -r, "kern does not listen any more") : 0;
 }
 

@@ -49,7 +49,7 @@ static int listen_to_unpackers(struct pull *pull, struct kern_error *err)
         struct pull_layer *layer = &pull->layer[i];
         if (layer->stage != PULL_OPENING)
             continue;
-        int r = registry_unpack_read(&layer->unpack, err);
+        int r = registry_unpack_read(&layer->unpack, pull->store, err);
         if (r < 0)
             return r;
         if (r == 0)
@@ -61,8 +61,11 @@ static int listen_to_unpackers(struct pull *pull, struct kern_error *err)
     return 0;
 }
 
-static int interrupted(struct kern_error *err)
+static int interrupted(struct pull *pull, struct kern_error *err)
 {
+    struct signalfd_siginfo which = {.ssi_signo = SIGINT};
+    if (read(pull->signals, &which, sizeof(which)) == (ssize_t)sizeof(which))
+        pull->request->signal = which.ssi_signo;
     (void)kern_refuse(err, 0, "stopped; what has come is kept, and the next pull goes on from there");
     return -EINTR;
 }
@@ -78,7 +81,7 @@ static int wait_for_news(struct pull *pull, struct kern_error *err)
     if (poll(wait, count, TICK) < 0 && errno != EINTR)
         return kern_fail(err, errno, "cannot wait for the registry worker");
     if (wait[0].revents != 0)
-        return interrupted(err);
+        return interrupted(pull, err);
     int r = wait[1].revents != 0 ? listen_to_worker(pull, err) : 0;
     return r < 0 ? r : listen_to_unpackers(pull, err);
 }
@@ -118,11 +121,30 @@ static int run(struct pull *pull, struct registry_job *job, struct kern_error *e
     stop_worker(pull);
     for (uint32_t i = 0; pull->layer != NULL && i < pull->parts->count; i++)
         registry_unpack_stop(&pull->layer[i].unpack);
-    /* What came meanwhile has been answered for; what comes now ends kern, and the store is whole at any moment. */
-    for (struct timespec none = {0}; r == -EINTR && sigtimedwait(&stop, NULL, &none) > 0;)
-        ;
+    /* What came meanwhile or comes now ends kern, and the store is whole at any moment. */
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     return r < 0 ? r : commit(pull, err);
+}
+
+/* A digest means one thing for ever: what is here already needs no registry. */
+static int is_here(struct pull *pull)
+{
+    struct image_resolved image = {0};
+    struct image_parts *parts = calloc(1, sizeof(*parts));
+    char full[IMAGE_REF_SIZE], wanted[80];
+    image_ref_full(&pull->job->ref, full);
+    registry_platform_print(&pull->job->wanted, wanted, sizeof(wanted));
+    int here = pull->job->ref.digest[0] != '\0' && parts != NULL &&
+               image_resolved_read(pull->store->refs, full, &image) == 0 &&
+               (pull->request->platform == NULL || strcmp(image.platform, wanted) == 0) &&
+               image_resolved_parts(&image, parts) == 0;
+    for (uint32_t i = 0; here != 0 && i < parts->count; i++)
+        here = image_store_has_layer(pull->store, parts->layer[i].diff);
+    if (here != 0)
+        memcpy(pull->request->digest, pull->job->ref.digest, IMAGE_DIGEST_SIZE);
+    image_resolved_clear(&image);
+    free(parts);
+    return here;
 }
 
 static void drop_settings(kern_values **settings)
@@ -150,5 +172,14 @@ int registry_pull(struct registry_request *request, struct kern_error *err)
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     pull.unpack_limit = cpus < 1 ? 1 : cpus > 4 ? 4 : (uint32_t)cpus;
     r = image_store_open(&pull.store, err);
-    return r < 0 ? r : run(&pull, &job, err);
+    if (r < 0 || is_here(&pull))
+        return r;
+    return run(&pull, &job, err);
+}
+
+int image_registry_pull(const char *text, struct kern_error *err)
+{
+    struct registry_request request = {.struct_size = sizeof(request)};
+    int r = image_ref_parse(text, &request.ref, err);
+    return r < 0 ? r : registry_pull(&request, err);
 }

@@ -121,11 +121,10 @@ static int refuse_status(const struct registry_transfer *transfer, struct kern_e
     quote_answer(answer, words, sizeof(words));
     int r;
     if (answer->status == 404)
-        return kern_refuse(err, ENOENT, "registry \"%s\" does not have %s%s", endpoint->name, transfer->what,
+        return kern_refuse(err, 0, "registry \"%s\" does not have %s%s", endpoint->name, transfer->what,
                            words);
     if (answer->status == 401 || answer->status == 403) {
-        r = kern_refuse(err, EACCES, "registry \"%s\" does not give %s%s", endpoint->name, transfer->what,
-                        words);
+        r = kern_refuse(err, 0, "registry \"%s\" does not give %s%s", endpoint->name, transfer->what, words);
         kern_hint(err, "kern login %s", endpoint->name);
         return r;
     }

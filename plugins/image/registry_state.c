@@ -90,7 +90,7 @@ static int want(struct pull *pull, uint32_t index, struct kern_error *err)
     return r < 0 ? kern_fail(err, -r, "the registry worker has ended") : 0;
 }
 
-/* All bytes are there. Those of another time may be damaged: then once more, from the start. */
+/* All bytes are there. Those of another time or of another answer may be damaged: then once more, from the start. */
 static int store_layer(struct pull *pull, uint32_t index, struct kern_error *err)
 {
     struct pull_layer *layer = &pull->layer[index];
@@ -190,6 +190,7 @@ static int take_layer_frame(struct pull *pull, const struct wire_frame *frame, c
         layer->got = 0;
         return image_ingest_restart(layer->ingest, err);
     default:
+        layer->resumed = layer->resumed || frame->value != 0;
         return layer->got == size ? store_layer(pull, frame->index, err) : mistrust(err);
     }
 }
@@ -204,7 +205,7 @@ static int take_error(const void *payload, struct kern_error *err)
     told.plugin[0] = told.phase[0] = '\0';
     told.category = KERN_ERROR_REFUSED;
     *err = told;
-    return told.code == ENOENT ? -ENOENT : -EIO;
+    return -EIO;
 }
 
 int pull_take(struct pull *pull, const struct wire_frame *frame, const void *payload, struct kern_error *err)

@@ -23,7 +23,7 @@ struct pull_layer {
     struct image_ingest *ingest;
     struct registry_unpack unpack;
     uint64_t got;
-    bool resumed; /* began with what was left of another time */
+    bool resumed; /* put together from several answers, or with what was left of another time */
     bool again;   /* had to begin anew because of that */
     bool was_here;
 };

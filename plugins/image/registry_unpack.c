@@ -3,8 +3,10 @@
 
 #include "kern/cleanup.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -32,11 +34,14 @@ _Noreturn static void run(int socket, pid_t parent, struct image_store *store,
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != parent)
         _exit(1);
+    uint32_t before = store->pending_count;
     int r = image_store_unpack(store, layer->blob, layer->diff, on_progress, &socket, &err);
+    /* None is pending when another process was first. */
+    const struct image_pending *made = store->pending_count > before ? &store->pending[before] : NULL;
     if (r < 0)
         (void)wire_send(socket, WIRE_ERROR, 0, 0, &err, sizeof(err)); /* without kern nobody misses it */
     else
-        (void)wire_send(socket, WIRE_END, 0, 0, NULL, 0); /* as above */
+        (void)wire_send(socket, WIRE_END, 0, 0, made, made != NULL ? sizeof(*made) : 0); /* as above */
     _exit(0);
 }
 
@@ -58,7 +63,26 @@ int registry_unpack_start(struct registry_unpack *unpack, struct image_store *st
     return 0;
 }
 
-int registry_unpack_read(struct registry_unpack *unpack, struct kern_error *err)
+/* What the child unpacked waits for its sync and its name in this process, which has the store locked all the time. */
+static int adopt(struct image_store *store, const struct wire_frame *frame, const void *payload,
+                 struct kern_error *err)
+{
+    struct image_pending made;
+    if (frame->length == 0)
+        return 1;
+    if (frame->length != sizeof(made) || store->pending_count == IMAGE_LAYERS_MOST)
+        return kern_fail(err, EPROTO, "cannot keep an unpacked layer");
+    memcpy(&made, payload, sizeof(made));
+    made.fd = openat(store->layers, made.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (made.fd < 0)
+        return kern_fail(err, errno, "cannot open an unpacked layer");
+    (void)flock(made.fd,
+                LOCK_EX | LOCK_NB); /* the child has it still; gc waits for the lock of the store anyway */
+    store->pending[store->pending_count++] = made;
+    return 1;
+}
+
+int registry_unpack_read(struct registry_unpack *unpack, struct image_store *store, struct kern_error *err)
 {
     struct wire_frame frame;
     const void *payload;
@@ -66,7 +90,7 @@ int registry_unpack_read(struct registry_unpack *unpack, struct kern_error *err)
     while (r == 0 && (r = wire_reader_next(&unpack->reader, &frame, &payload)) == 1) {
         r = 0;
         if (frame.type == WIRE_END)
-            return 1;
+            return adopt(store, &frame, payload, err);
         if (frame.type == WIRE_ERROR && frame.length == sizeof(*err)) {
             memcpy(err, payload, sizeof(*err));
             return -EIO;

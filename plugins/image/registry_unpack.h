@@ -3,7 +3,7 @@
 #ifndef REGISTRY_UNPACK_H
 #define REGISTRY_UNPACK_H
 
-#include "image_store.h"
+#include "image_store_impl.h"
 #include "registry_wire.h"
 
 struct registry_unpack {
@@ -16,8 +16,9 @@ struct registry_unpack {
 
 int registry_unpack_start(struct registry_unpack *unpack, struct image_store *store,
                           const struct image_layer *layer, struct kern_error *err);
-/* Its socket is readable. 1: the layer is there; 0: not yet. */
-int registry_unpack_read(struct registry_unpack *unpack, struct kern_error *err);
+/* Its socket is readable. 1: the layer is there, and belongs to `store` like those that it unpacked itself: one sync for all
+ * of them comes with image_store_commit(). 0: not yet. */
+int registry_unpack_read(struct registry_unpack *unpack, struct image_store *store, struct kern_error *err);
 /* Ends it, whatever it does. */
 void registry_unpack_stop(struct registry_unpack *unpack);
 

@@ -83,16 +83,17 @@ static int refuse_scheme(const char *what, const struct registry_place *place, s
 static int judge(const struct registry_policy *policy, CURLU *url, const char *what,
                  struct registry_place *ret_place, struct kern_error *err)
 {
-    struct registry_place place;
-    if (take(url, CURLUPART_SCHEME, 0, place.scheme, sizeof(place.scheme)) < 0 ||
-        take(url, CURLUPART_HOST, 0, place.host, sizeof(place.host)) < 0 || place.host[0] == '\0')
-        return kern_refuse(err, 0, "%s leads nowhere that https reaches", what);
+    struct registry_place place = {"?", "", "0"};
+    (void)take(url, CURLUPART_SCHEME, 0, place.scheme,
+               sizeof(place.scheme)); /* a longer one is not ours either */
     lower(place.scheme);
-    lower(place.host);
     bool plain = strcmp(place.scheme, "http") == 0;
-    (void)snprintf(place.port, sizeof(place.port), "0"); /* a scheme without a usual port is refused below */
-    (void)take(url, CURLUPART_PORT, CURLU_DEFAULT_PORT, place.port, sizeof(place.port)); /* as above */
-    if (strcmp(place.scheme, "https") != 0 && !(plain && registry_plain_allowed(policy, &place)))
+    bool known = plain || strcmp(place.scheme, "https") == 0;
+    if (known && (take(url, CURLUPART_HOST, 0, place.host, sizeof(place.host)) < 0 || place.host[0] == '\0' ||
+                  take(url, CURLUPART_PORT, CURLU_DEFAULT_PORT, place.port, sizeof(place.port)) < 0))
+        return kern_refuse(err, 0, "%s leads nowhere that https reaches", what);
+    lower(place.host);
+    if (!known || (plain && !registry_plain_allowed(policy, &place)))
         return refuse_scheme(what, &place, err);
     if (has_user(url))
         return kern_refuse(err, 0, "%s names a user before \"@\", which is refused", what);

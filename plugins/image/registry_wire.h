@@ -16,7 +16,7 @@
 #define WIRE_LAYERS   4u /* struct registry_blob, one for each layer; value: how many */
 #define WIRE_DATA     5u /* bytes of a layer */
 #define WIRE_RESTART  6u /* they begin anew */
-#define WIRE_ARRIVED  7u /* the layer is complete */
+#define WIRE_ARRIVED  7u /* the layer is complete; value 1: put together from several answers */
 #define WIRE_PROGRESS 8u /* value of `spare` bytes are unpacked */
 #define WIRE_ERROR    9u /* struct kern_error: it is over */
 #define WIRE_END      10u

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import socket
 import ssl
 import subprocess
 import tarfile
@@ -270,3 +271,30 @@ class Registry:
         request.wfile.write(rest if cut is None else rest[:cut])
         if cut is not None and cut < len(rest):
             request.hang_up()
+
+
+# ---- Around real registries
+
+def free_port():
+    """A port of 127.0.0.1 that nobody has at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def write_layout(image, folder):
+    """The image as an OCI layout whose one reference is "latest"."""
+    os.makedirs(os.path.join(folder, "blobs/sha256"))
+    for data in [image.manifest, *image.blobs.values()]:
+        with open(os.path.join(folder, "blobs/sha256", digest(data).removeprefix("sha256:")), "wb") as file:
+            file.write(data)
+    entry = {"mediaType": MANIFEST, "digest": image.digest, "size": len(image.manifest),
+             "annotations": {"org.opencontainers.image.ref.name": "latest"}}
+    for name, content in (("oci-layout", {"imageLayoutVersion": "1.0.0"}), ("index.json", {"schemaVersion": 2, "manifests": [entry]})):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            json.dump(content, file)

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import time
+import unittest
 
 import kerntest
 import registry_kit
@@ -149,8 +150,7 @@ class Login(RegistryCase):
         self.assertNotIn("c2VjcmV0", result.err)
 
 
-@as_root_and_user
-class Places(RegistryCase):
+class Places(RegistryCase, unittest.TestCase):
     """Where the client goes, and who is believed to be whom."""
 
     @classmethod
@@ -237,8 +237,7 @@ class Places(RegistryCase):
                 self.assert_failed(result, 1, "not the name of a registry")
 
 
-@as_root_and_user
-class Table(RegistryCase):
+class Table(RegistryCase, unittest.TestCase):
     """[registry] of kern.toml."""
 
     def test_mistakes(self):
