@@ -12,6 +12,7 @@ int core_cmd_config(int argc, char **argv);
 int core_cmd_doctor(int argc, char **argv);
 int core_cmd_exec(int argc, char **argv);
 int core_cmd_examples(int argc, char **argv);
+int core_cmd_probe(int argc, char **argv);
 int core_cmd_image(int argc, char **argv);
 int core_cmd_help(int argc, char **argv);
 int core_cmd_inspect(int argc, char **argv);

@@ -153,6 +153,16 @@ static const char *pool_of(const struct config_kind *kind, const struct config_t
     return backend;
 }
 
+/* By its id; "disk:pool" means the pool "pool", too: files of the reference runtime write it so. */
+static const struct config_table *find_pool(const struct config_kind *kind, const char *backend)
+{
+    const struct config_table *row = find_row(kind->pool, kind->pool_count, "id", backend);
+    size_t length = strlen(kind->pool_name);
+    if (row == NULL && strncmp(backend, kind->pool_name, length) == 0 && backend[length] == ':')
+        row = find_row(kind->pool, kind->pool_count, "id", backend + length + 1);
+    return row;
+}
+
 static int check_backends(const struct core_config *config, const struct config_kind *kind,
                           struct kern_error *err)
 {
@@ -161,7 +171,7 @@ static int check_backends(const struct core_config *config, const struct config_
     for (size_t i = 0; i < kind->profile_count; i++) {
         const struct config_table *row = &kind->profile[i];
         const char *pool = pool_of(kind, row);
-        if (pool == NULL || find_row(kind->pool, kind->pool_count, "id", pool) != NULL)
+        if (pool == NULL || find_pool(kind, pool) != NULL)
             continue;
         char pools[200];
         list_names(kind->pool, kind->pool_count, "id", pools, sizeof(pools));
@@ -319,7 +329,7 @@ static const char *default_pool(const struct config_kind *kind, const char *othe
 static int resolve_pool(const struct core_config *config, const struct config_kind *kind, const char *backend,
                         struct core_profile *profile, struct kern_error *err)
 {
-    const struct config_table *row = find_row(kind->pool, kind->pool_count, "id", backend);
+    const struct config_table *row = find_pool(kind, backend);
     if (row == NULL)
         return 0;
     int r = core_values_add(&profile->pool, kind->options, KERN_OPT_POOL, err);

@@ -3,6 +3,7 @@
 
 #include "builtin_list.h"
 #include "error.h"
+#include "vgpio/vgpio_probe.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -65,6 +66,8 @@ void *core_plugin_companion(const char *object, const char *function, struct ker
 {
     if (strcmp(function, "seccomp_json_compile") == 0)
         return (void *)seccomp_json_compile;
+    if (strcmp(function, "vgpio_probe") == 0)
+        return (void *)vgpio_probe;
     if (strcmp(function, "image_tool") == 0)
         return (void *)image_tool;
     if (strcmp(function, "image_tool_repair") == 0)

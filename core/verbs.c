@@ -16,6 +16,19 @@ static const struct kern_option json_flag[] = {
     {.name = NULL},
 };
 
+static const struct kern_option probe_flags[] = {
+    {.name = "json", .type = KERN_BOOL, .flags = KERN_OPT_FLAG, .help = "print JSON"},
+    {.name = "toml",
+     .type = KERN_BOOL,
+     .flags = KERN_OPT_FLAG,
+     .help = "print profiles to paste into kern.toml"},
+    {.name = "scan-i2c",
+     .type = KERN_BOOL,
+     .flags = KERN_OPT_FLAG,
+     .help = "ask each I2C address whether a device answers, which some devices take amiss"},
+    {.name = NULL},
+};
+
 static const struct kern_option config_flags[] = {
     {.name = "json", .type = KERN_BOOL, .flags = KERN_OPT_FLAG, .help = "list: print JSON"},
     {.name = "config",
@@ -175,6 +188,14 @@ static const struct core_verb verb_table[] = {
          "fail where no box can start. The exit code is 1 when something failed; warnings do not count.",
      .options = json_flag,
      .run = core_cmd_doctor},
+    {.name = "probe",
+     .summary = "list what this machine could hand out to a box: GPIO lines, buses, devices, CPUs, disks",
+     .usage = "probe [--json|--toml] [--scan-i2c]",
+     .detail = "NAME is how a thing is written under the key KEY of a [[vgpio]] profile. STATE says who has "
+               "it, or why it "
+               "cannot be had.",
+     .options = probe_flags,
+     .run = core_cmd_probe},
     {.name = "load",
      .summary = "take images from an archive or an OCI layout",
      .usage = "load [-i FILE|DIR] [REF]",

@@ -1,6 +1,7 @@
 """Devices for boxes as far as no hardware is needed: what is refused, and what a box says that goes without. The rest is in
 tests/vm/inside/test_vgpio.py."""
 
+import json
 import os
 
 import kerntest
@@ -26,6 +27,10 @@ class Words(BoxCase):
                            ('pins = [{chip = "x", line = 5000}]', "that many lines"), ("pins = [1.5]", "pins")):
             with self.subTest(text):
                 self.profile(text, self.pool, 1, [part])
+
+    def test_a_pool_is_named_with_its_kind_too(self):
+        self.profile('backend = "gpio:p"\npins = [17]', self.pool, 0, ["kern: warning: "])
+        self.profile('backend = "gpio:nosuch"\npins = [17]', self.pool, 1, ["gpio:nosuch"])
 
     def test_what_needs_a_pool(self):
         for key in ("pwm", "adc", "onewire"):
@@ -95,6 +100,30 @@ class Refused(BoxCase):
             for path in (link, fifo):
                 if os.path.lexists(path):
                     os.unlink(path)
+
+
+@as_root_and_user
+class Probe(BoxCase):
+    def test_three_forms(self):
+        table = self.kern("probe")
+        self.assertEqual(table.code, 0, table)
+        self.assertRegex(table.out, r"KEY +NAME +WHAT IT IS +STATE\n")
+        self.assertRegex(table.out, r"\ncpu +host +[0-9]+ MiB of memory, [0-9]+ CPUs")
+        rows = json.loads(self.kern("probe", "--json").out)
+        cpus = [row for row in rows if row["kind"] == "cpu"]
+        self.assertEqual([row["number"] for row in cpus], [len(os.sched_getaffinity(0))])
+        self.assertEqual(len(rows), len(table.out.splitlines()) - 1)
+
+    def test_what_it_prints_is_a_kern_toml(self):
+        text = self.kern("probe", "--toml").out
+        self.assertIn("[[cpu]]", text)
+        result = self.kern("validate", self.file(text, "kern.toml"))
+        self.assertEqual(result.code, 0, result)
+
+    def test_words(self):
+        self.assert_failed(self.kern("probe", "--jsn"), 1, "--jsn")
+        self.assertEqual(self.kern("probe", "--help").code, 0)
+        self.assertEqual(self.kern("probe", "--scan-i2c", "--json").code, 0)
 
 
 if __name__ == "__main__":

@@ -325,6 +325,21 @@ class Boxes:
     def test_an_attack_on_a_bus(self):
         self.attack("one", "i2c")
 
+    # ---- kern probe
+
+    def test_probe(self):
+        def probe(*words):
+            return subprocess.run([KERN, "probe", *words], capture_output=True, text=True, check=True, timeout=60,
+                                  user=self.uid or None, extra_groups=[os.stat("/dev/gpiochip0").st_gid]).stdout
+        rows = json.loads(probe("--json", "--scan-i2c"))
+        chips = {row["name"]: (row["detail"], row["number"]) for row in rows if row["kind"] == "chip"}
+        self.assertEqual(chips, {"gpiochip0": ("kern-sim", 8), "gpiochip1": ("kern-sim-b", 4)})
+        names = [row["name"] for row in rows]
+        for name in ("gpiochip0:3", "0", "{bus = 0, address = 0x50}", "0.0"):
+            self.assertIn(name, names)
+        self.assertNotIn("{bus = 0, address = 0x40}", names)
+        self.assertIn('chip = "kern-sim"', probe("--toml"))
+
     # ---- Nodes
 
     def test_spi(self):
