@@ -156,13 +156,23 @@ static int keep_caps(uint32_t wanted)
 
 int image_confine(int root, const int *keep, size_t count, uint32_t caps)
 {
-    int highest = 2;
+    int moved[8], highest = 2;
+    if (count > sizeof(moved) / sizeof(moved[0]))
+        return -E2BIG;
+    /* Out of the way first: one of them may have a number that another is to get. */
+    int folder = root >= 0 ? fcntl(root, F_DUPFD_CLOEXEC, 200) : -1;
     for (size_t i = 0; i < count; i++) {
-        if (dup2(keep[i], (int)(100 + i)) < 0)
+        moved[i] = fcntl(keep[i], F_DUPFD_CLOEXEC, 200);
+        if (moved[i] < 0 || (root >= 0 && folder < 0))
             return -errno;
-        highest = (int)(100 + i);
     }
-    int folder = root >= 0 ? dup2(root, 99) : -1;
+    for (size_t i = 0; i < count; i++) {
+        if (dup2(moved[i], IMAGE_KEPT((int)i)) < 0)
+            return -errno;
+        highest = IMAGE_KEPT((int)i);
+    }
+    if (folder >= 0)
+        folder = dup2(folder, 99);
     /* Standard streams stay for the last words of a library that gives up. */
     if (syscall(SYS_close_range, 3, folder >= 0 ? 98 : 99, 0) != 0 ||
         syscall(SYS_close_range, highest + 1, ~0U, 0) != 0)

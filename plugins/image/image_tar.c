@@ -51,6 +51,25 @@ static int check_budget(struct image_tar *t, struct archive_entry *entry)
     return 0;
 }
 
+/* Whiteouts are files. 1: something below the bookkeeping of another program, which is left out. */
+static int judge_folder(struct image_tar *t, const char *path)
+{
+    const char *hidden = NULL;
+    for (const char *part = path; *part != '\0'; part += strspn(part, "/")) {
+        char name[NAME_MAX + 1];
+        size_t length = strcspn(part, "/");
+        memcpy(name, part, length); /* vetted: 255 at most */
+        name[length] = '\0';
+        int kind = image_vet_whiteout(name, &hidden);
+        if (kind == IMAGE_NAME_IGNORED)
+            return 1;
+        if (kind != IMAGE_NAME_PLAIN)
+            return kern_refuse(t->err, 0, "cannot unpack \"%.200s\": a whiteout is no directory", t->name);
+        part += length;
+    }
+    return 0;
+}
+
 static int take_entry(struct image_tar *t, struct archive_entry *entry)
 {
     char path[PATH_MAX];
@@ -68,6 +87,9 @@ static int take_entry(struct image_tar *t, struct archive_entry *entry)
     const char *base = slash != NULL ? slash + 1 : path, *hidden = NULL;
     if (slash != NULL)
         *slash = '\0';
+    int stand = slash != NULL ? judge_folder(t, path) : 0;
+    if (stand != 0)
+        return stand < 0 ? stand : 0;
     failed = image_tar_parent(t, slash != NULL ? path : "");
     if (failed != 0)
         return failed;

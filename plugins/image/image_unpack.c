@@ -168,7 +168,9 @@ static void take_error(struct kern_error *from, struct kern_error *err)
 
 static int judge(struct unpacking *u, int decoder, int files, const char *diff_id, struct kern_error *err)
 {
-    /* Who makes files knows best; the other then only saw the pipe break. */
+    /* Who stopped first knows why; the other then only saw the pipe break, or the archive end. */
+    if (decoder != 0 && u->decoder->error.code != EPIPE)
+        take_error(&u->decoder->error, err);
     if (files != 0)
         take_error(&u->tar->error, err);
     if (decoder != 0)

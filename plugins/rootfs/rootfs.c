@@ -335,13 +335,15 @@ static int write_hosts(const struct rootfs_state *state, int lower, uint32_t lay
     if (failed != 0)
         return kern_fail(err, -failed,
                          "cannot write the box's /etc/hosts: \"/etc\" in the root is not a directory");
+    char hostname[80];
+    (void)snprintf(hostname, sizeof(hostname), "%s\n", state->hostname); /* 64 characters at most */
     failed = sys_mkdirat(scratch, "upper/etc", 0755);
     if (failed == 0)
         failed = write_upper(scratch, "upper/etc/hosts", state->hosts);
     if (failed == 0 && state->resolver != NULL)
         failed = write_upper(scratch, "upper/etc/resolv.conf", state->resolver);
     if (failed == 0)
-        failed = write_upper(scratch, "upper/etc/hostname", state->hostname);
+        failed = write_upper(scratch, "upper/etc/hostname", hostname);
     return failed == 0 ? 0 : kern_fail(err, -failed, "cannot write the box's /etc/hosts");
 }
 

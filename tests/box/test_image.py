@@ -1,53 +1,12 @@
-"""Images: import, load, save, and boxes of them, as root and as a user, with a range of ids and without."""
+"""Boxes of images, and what their layers are made of: as root and as a user, with a range of ids and without."""
 
-import json
 import os
-import shutil
-import subprocess
 import tarfile
-import unittest
 
+import imagekit
 import kerntest
-from kerntest import BoxCase, as_root_and_user
-
-
-class Images(BoxCase):
-    """A store of images of this class's own."""
-
-    @classmethod
-    def prepare_class(cls):
-        cls.data = os.path.join(kerntest.scratch(), f"data-{cls.__name__}")
-        os.mkdir(cls.data)
-        kerntest.give(cls.data, cls.me)
-        cls.env = {"XDG_DATA_HOME": cls.data}
-        cls.import_root("base")
-
-    @classmethod
-    def tearDownClass(cls):
-        super().tearDownClass()
-        shutil.rmtree(cls.data, ignore_errors=True)
-
-    @classmethod
-    def import_root(cls, name):
-        result = kerntest.Running(["import", kerntest.root_folder(cls.me), name], cls.me, env=cls.env).wait()
-        if result.code != 0:
-            raise AssertionError(result)
-
-    def verb(self, *words, code=0, **keywords):
-        result = self.kern(*words, env=self.env, **keywords)
-        self.assertEqual(result.code, code, result)
-        return result
-
-    def image(self, *command, name="base", options=(), **keywords):
-        return self.box(*command, options=["--image", name, *options], env=self.env, **keywords)
-
-    def says(self, *command, **keywords):
-        result = self.image(*command, **keywords)
-        self.assertEqual(result.code, 0, result)
-        return result.out
-
-    def store(self, *parts):
-        return os.path.join(self.data, "kern/images", *parts)
+from imagekit import Images, directory, entry, hardlink, layer, symlink
+from kerntest import as_root_and_user
 
 
 @as_root_and_user
@@ -55,13 +14,145 @@ class Boxes(Images):
     def test_a_box_of_an_image(self):
         self.assertEqual(self.says("/bin/sh", "-c", "echo ran; id -u"), "ran\n0\n")
 
+    def test_one_id_without_the_range(self):
+        self.assertEqual(self.says("/bin/sh", "-c", "id -u; touch /x; stat -c %u:%g /x /bin/busybox",
+                                   options=["--no-uid-range"]), "0\n0:0\n0:0\n")
+
+    def test_changes_are_thrown_away(self):
+        self.says("/bin/sh", "-c", "echo changed >/etc/passwd; rm /bin/cat; touch /new")
+        self.assertEqual(self.says("/bin/sh", "-c", "test -e /bin/cat && test ! -e /new && head -1 /etc/passwd"),
+                         "root:x:0:0::/root:/bin/sh\n")
+
     def test_an_image_that_is_not_here(self):
         self.assert_failed(self.image("true", name="nothing", options=["--pull=never"]), 1, '"nothing"', "--pull never",
                            hint="kern pull nothing")
 
-    def test_one_id_without_the_range(self):
-        self.assertEqual(self.says("/bin/sh", "-c", "id -u; touch /x; stat -c %u:%g /x /bin/busybox",
-                                   options=["--no-uid-range"]), "0\n0:0\n0:0\n")
+    def test_what_is_no_reference(self):
+        self.assert_failed(self.image("true", name="No/Image"), 1, '"No/Image"', hint="NAME:TAG")
+
+    def test_not_with_a_root_directory(self):
+        self.assert_failed(self.image("true", options=["--rootfs", self.root]), 1, "--image and --rootfs", hint="kern import")
+
+    def test_its_settings(self):
+        name = self.made(layer(directory("work"), directory("home/ann"),
+                               entry("etc/passwd", "root:x:0:0::/root:/bin/sh\nann:x:7:8::/home/ann:/bin/sh\n")),
+                         Entrypoint=["/bin/sh", "-c"], Cmd=["echo $A $B $0; pwd; id -u; id -g; echo $HOME"], Env=["A=1", "B=x y", "C"],
+                         WorkingDir="/work", User="ann")
+        if not self.me.is_root and self.says("id -u", name=name) != "7\n":
+            self.skipTest("this user has no range of ids")
+        self.assertEqual(self.image(name=name).out, "1 x y /bin/sh\n/work\n7\n8\n/home/ann\n")
+        # A command goes behind the entrypoint; flags win.
+        self.assertEqual(self.says("echo $A $0", "more", name=name, options=["-e", "A=2"]), "2 more\n")
+        self.assertEqual(self.says("pwd; id -u", name=name, options=["-w", "/tmp", "-u", "0"]), "/tmp\n0\n")
+
+    def test_without_any_command_a_shell_reads_standard_input(self):
+        name = self.made(name="mute:1")
+        self.assertEqual(self.kern("box", "--image", name, env=self.env, text="echo fed\n").out, "fed\n")
+
+    def test_the_report_names_it(self):
+        report = self.image("true").report
+        self.assertEqual(report["image"]["ref"], "base:latest")
+        self.assertEqual(report["image"]["digest"], self.list()["base:latest"]["digest"])
+
+    def test_a_missing_command_names_image_and_binary(self):
+        result = self.image("node")
+        self.assert_failed(result, 127, "kern: cannot start 'node' in box: not found (image base:latest)")
+
+    def test_by_its_digest(self):
+        digest = self.list()["base:latest"]["digest"]
+        self.assert_failed(self.image("true", name=f"base@{digest}", options=["--pull=never"]), 1, "it is not here")
+
+    def test_another_machine(self):
+        other = "arm64" if imagekit.ARCH == "amd64" else "amd64"
+        name = self.made(conf=imagekit.config([self.bottom], arch=other))
+        self.assert_failed(self.image("true", name=name), 1, f"linux/{other}", f"linux/{imagekit.ARCH}", hint="--platform")
+
+    def test_hosts_and_host_name_are_the_boxes_own(self):
+        name = self.made(layer(entry("etc/hosts", "6.6.6.6 evil\n"), entry("etc/hostname", "builder\n")))
+        self.assertEqual(self.says("/bin/sh", "-c", "cat /etc/hostname; cat /etc/hosts", name=name, options=["--hostname", "den"]),
+                         "den\n127.0.0.1 localhost\n::1 localhost\n127.0.1.1 den\n")
+
+    def test_volumes_stay_writable_below_a_read_only_root(self):
+        name = self.made(layer(directory("data")), Volumes={"/data": {}, "/proc/x": {}, "/../x": {}})
+        self.assertEqual(self.says("/bin/sh", "-c", "touch /data/x && echo yes; touch /x 2>/dev/null || echo no", name=name,
+                                   options=["--read-only"]), "yes\nno\n")
+        folder = self.folder()
+        self.says("/bin/touch", "/data/mine", name=name, options=["--read-only", "-v", f"{folder}:/data"])
+        self.assertEqual(os.listdir(folder), ["mine"])
+
+    def test_a_plan_shows_it(self):
+        self.assertIn("image base:latest", self.image("true", options=["--plan"], report=False).out)
+
+    def test_in_kern_toml(self):
+        env = self.own_config('[box]\nimage = "base"\npull = "never"\n') | self.env
+        self.assertEqual(self.kern("box", "--", "/bin/busybox", "echo", "ran", env=env).out, "ran\n")
+
+    def test_the_store_is_out_of_reach(self):
+        result = self.box("true", options=["-v", self.store() + ":/x"], env=self.env)
+        self.assert_failed(result, 1, "kern keeps its own state there")
+
+    def test_a_store_that_others_may_write_to_is_refused(self):
+        os.chmod(self.store(), 0o777)
+        self.addCleanup(os.chmod, self.store(), 0o700)
+        self.assert_failed(self.image("true"), 1, "image store", hint="chmod")
+        self.assertIn("others may look", self.verb("images", code=1).err)
+
+
+@as_root_and_user
+class Layers(Images):
+    def test_whiteouts(self):
+        name = self.made(layer(directory("a"), entry("a/old", "1"), entry("a/kept", "1"), directory("b"), entry("b/old", "1"),
+                               entry("gone", "1"), directory("c"), entry("c/old", "1")),
+                         layer(entry(".wh.gone"), entry("a/.wh.old"), entry("b/new", "2"), entry("b/.wh..wh..opq"), entry(".wh.c"),
+                               directory("c"), entry("c/new", "2"), entry(".wh..wh.plnk/1"), entry(".wh.never")))
+        self.assertEqual(self.says("/bin/sh", "-c", "ls -d /gone 2>&1; ls /a /b /c; ls -a / | grep wh || true", name=name),
+                         "ls: /gone: No such file or directory\n/a:\nkept\n\n/b:\nnew\n\n/c:\nnew\n")
+
+    def test_whiteouts_do_not_hide_what_their_own_layer_has(self):
+        name = self.made(layer(directory("d"), entry("d/old", "1"), entry("f", "1")),
+                         layer(directory("d"), entry("d/new", "2"), entry("f", "2"), entry(".wh.d"), entry(".wh.f")))
+        self.assertEqual(self.says("/bin/sh", "-c", "ls /d; cat /f", name=name), "new\n2")
+
+    def test_a_directory_that_becomes_a_symlink_and_is_written_through(self):
+        name = self.made(layer(directory("data"), entry("data/x", "1"), directory("safe"), entry("safe/x", "safe")),
+                         layer(entry(".wh.data"), symlink("data", "/safe")),
+                         layer(entry("data/x", "evil")))
+        self.assertEqual(self.says("/bin/sh", "-c", "cat /safe/x /data/x", name=name), "safeevil")
+
+    def test_many_layers(self):
+        name = self.made(*[layer(entry(f"l{i}", str(i)), entry("top", str(i))) for i in range(100)])
+        self.assertEqual(self.says("/bin/sh", "-c", "cat /top; cat /l0 /l50 /l99; ls -d /l* | wc -l", name=name), "9905099100\n")
+
+    def test_what_files_are_made_of(self):
+        sparse = b"\0" * 4000000 + b"end"
+        name = self.made(layer(directory("sticky", mode=0o1777), entry("setuid", "x", mode=0o4755), entry("one", "data", uid=7, gid=8),
+                               hardlink("two", "one"), entry("deep/er/file", "f"), entry("plain", sparse), symlink("abs", "/etc/x"),
+                               symlink("up", "../../../../etc/x"), entry("odd\n name\xe9", "o"), entry("pipe", kind=tarfile.FIFOTYPE),
+                               entry("tty", kind=tarfile.CHRTYPE, device=(5, 0)), entry("old", "o", mtime=86400)))
+        self.assertEqual(self.says("/bin/sh", "-c", """stat -c '%a %n' /sticky /setuid; stat -c '%h' /one; cat /two; ls /deep/er
+            stat -c %s /plain; stat -c %Y /old; test -p /pipe && echo pipe; test -e /tty || echo none; ls / | grep -c odd""", name=name),
+            "1777 /sticky\n4755 /setuid\n2\ndatafile\n4000003\n86400\npipe\nnone\n1\n")
+        if self.me.is_root or self.says("/bin/stat", "-c", "%u:%g", "/one", name=name) != "0:0\n":
+            self.assertEqual(self.says("/bin/stat", "-c", "%u:%g", "/one", "/two", name=name), "7:8\n7:8\n")
+
+    def test_attributes_of_an_overlay_are_not_taken(self):
+        name = self.made(layer(directory("d"), entry("d/seen", "1")),
+                         layer(directory("d", pax={"SCHILY.xattr.user.overlay.opaque": "y", "SCHILY.xattr.user.mine": "1"})))
+        self.assertEqual(self.says("/bin/ls", "/d", name=name), "seen\n")
+
+    def test_layers_are_shared(self):
+        shared = layer(entry("shared", "x" * 100000))
+        one, two = self.made(shared, layer(entry("one", "1")), name="one:1"), self.made(shared, layer(entry("two", "2")), name="two:1")
+        ids = os.listdir(self.store("layers"))
+        names = [n for i in ids for n in os.listdir(self.store("layers", i)) if not n.startswith("s-")]
+        self.assertEqual(names.count(imagekit.digest(shared)[7:]), 1)
+        self.verb("rmi", one)
+        self.assertEqual(self.says("/bin/cat", "/two", name=two), "2")
+
+    def test_both_kinds_of_ids_of_one_image(self):
+        name = self.made(layer(entry("of-ann", "x", mode=0o600, uid=7, gid=8)))
+        for options in ((), ("--no-uid-range",), ()):
+            self.assertEqual(self.says("/bin/sh", "-c", "cat /of-ann", name=name, options=options), "x")
 
 
 if __name__ == "__main__":
