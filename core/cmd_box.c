@@ -1,5 +1,6 @@
 /* `kern box` and `kern run`: from the words of the command line to a box and its exit code. Host side. */
 #include "cmd.h"
+#include "declared.h"
 
 #include "args.h"
 #include "cleanup.h"
@@ -31,35 +32,6 @@ static void config_note(void *data, const char *text)
 }
 
 /* ---- Which plugins, which values ---- */
-
-static int add_configured_plugins(kern_box *box, struct kern_error *err)
-{
-    const struct core_plugin_entry *entry = NULL;
-    size_t count = core_config_plugins(box->config, &entry);
-    bool trusted = core_config_trust(box->config) != CORE_CONFIG_FOREIGN;
-    for (size_t i = 0; i < count; i++) {
-        struct core_plugin *plugin =
-            entry[i].name != NULL ? core_catalog_find(box->catalog, entry[i].name) : NULL;
-        if (plugin != NULL && plugin->always && !entry[i].enabled)
-            return kern_refuse(err, 0, "%s:%d: plugin \"%s\" cannot be left out: it takes part in every box",
-                               core_config_path(box->config), entry[i].line, plugin->name);
-        if (!entry[i].enabled)
-            continue;
-        if (plugin != NULL) {
-            plugin->wanted = true;
-            continue;
-        }
-        int failed = entry[i].path != NULL
-                         ? core_plugin_add_path(box->catalog, entry[i].path, &plugin, err)
-                         : core_plugin_add_named(box->catalog, entry[i].name, trusted, &plugin, err);
-        if (failed == 0)
-            failed = core_config_plugin_values(box->config, i, plugin, err);
-        if (failed != 0)
-            return failed;
-        plugin->wanted = true;
-    }
-    return 0;
-}
 
 static int add_builtin_values(kern_box *box, struct kern_error *err)
 {
@@ -217,7 +189,7 @@ static int read_spec(kern_box *box, int argc, char **argv, struct core_args *arg
         failed = core_config_load(core_args_peek(argc, argv, "--config"), box->catalog, &box->config,
                                   config_note, box, err);
     if (failed == 0 && !box->bare)
-        failed = add_configured_plugins(box, err);
+        failed = core_declared_add(box->catalog, box->config, err);
     if (failed == 0)
         failed = core_config_bind(box->config, box->catalog, config_note, box, err);
     if (failed == 0 && !box->bare) /* its defaults are for boxes */

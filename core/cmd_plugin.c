@@ -6,6 +6,7 @@
 #include "cleanup.h"
 #include "cmd_plugin.h"
 #include "config.h"
+#include "declared.h"
 #include "help.h"
 #include "json.h"
 #include "log.h"
@@ -411,6 +412,26 @@ static int info(const struct world *world, const char *name, bool as_json, struc
     return refuse_name(world, name, err);
 }
 
+/* For completions: a flag of `kern box` and what it is for in each line. */
+static int flags_of_others(struct kern_error *err)
+{
+    cleanup(core_catalog_clear) struct core_catalog catalog = {0};
+    int failed = core_catalog_builtin(&catalog, err);
+    if (failed == 0)
+        core_declared_show(&catalog);
+    for (size_t i = 0; failed == 0 && i < catalog.count; i++) {
+        const struct core_plugin *plugin = &catalog.plugin[i];
+        const struct kern_option *option = plugin->builtin ? NULL : plugin->table->options;
+        for (; option != NULL && option->name != NULL; option++) {
+            if (!core_help_shows(option, KERN_OPT_FLAG))
+                continue;
+            (void)printf("--%s-%s\t", plugin->name, option->name); /* found when standard output is closed */
+            print_line("", option->help != NULL ? option->help : "");
+        }
+    }
+    return failed;
+}
+
 static int run(const struct kern_values *flags, char **word, int words, struct kern_error *err)
 {
     bool is_list = words == 1 && strcmp(word[0], "list") == 0;
@@ -419,6 +440,8 @@ static int run(const struct kern_values *flags, char **word, int words, struct k
         return core_plugin_new(word[1], kern_get_string(flags, "profile"), err);
     if (words == 2 && strcmp(word[0], "check") == 0)
         return core_plugin_check(word[1], err);
+    if (words == 1 && strcmp(word[0], "flags") == 0)
+        return flags_of_others(err);
     if (!is_list && !is_info) {
         (void)kern_refuse(
             err, 0,

@@ -4,6 +4,7 @@
 #include "args.h"
 #include "cleanup.h"
 #include "config_internal.h"
+#include "declared.h"
 #include "help.h"
 #include "json.h"
 #include "log.h"
@@ -62,9 +63,10 @@ static void note_plugins(struct report *report, const struct core_config *config
             (entries[i].name != NULL && core_catalog_find(catalog, entries[i].name) != NULL))
             continue;
         char text[400];
-        (void)snprintf(text, sizeof(text),
-                       "the keys and tables of plugin \"%.200s\" are checked when a box starts",
-                       which); /* fits */
+        (void)snprintf(
+            text, sizeof(text),
+            "the keys and tables of plugin \"%.200s\" are checked where this is your own kern.toml",
+            which); /* fits */
         take_note(report, text);
     }
 }
@@ -80,7 +82,14 @@ static int check(struct report *report, char *ret_path, size_t size)
         r = config_load_as(report->path, CORE_CONFIG_OWN, &catalog, &config, take_note, report, &report->err);
     else if (r == 0)
         r = core_config_load(NULL, &catalog, &config, take_note, report, &report->err);
-    r = r < 0 ? r : core_config_check_all(config, &catalog, &report->err);
+    /* A plugin is code: a file that is only looked at does not get to run any. */
+    bool usual = report->path == NULL && r == 0 && core_config_trust(config) == CORE_CONFIG_OWN;
+    if (usual)
+        r = core_declared_add(&catalog, config, &report->err);
+    if (r == 0 && usual)
+        r = core_config_bind(config, &catalog, take_note, report, &report->err);
+    else if (r == 0)
+        r = core_config_check_all(config, &catalog, &report->err);
     if (r < 0)
         return r;
     (void)snprintf(ret_path, size, "%s", core_config_path(config)); /* a cut path is still recognised */

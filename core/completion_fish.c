@@ -68,6 +68,8 @@ static void plain_words(FILE *out, const struct core_verb *verb)
     if (verb->plugin_flags != 0) {
         begin(out, verb);
         fputs(" -a '(__kern_profiles)'\n", out);
+        begin(out, verb);
+        fputs(" -a '(kern plugin flags 2>/dev/null </dev/null)'\n", out);
     }
     if (strcmp(verb->name, "validate") == 0 || strcmp(verb->name, "config") == 0) {
         begin(out, verb);

@@ -5,19 +5,29 @@
 
 #include <string.h>
 
-static const char head[] = "#compdef kern\n"
-                           "# zsh completion for kern, printed by: kern completion zsh\n"
-                           "\n"
-                           "_kern_profiles() {\n"
-                           "    local line\n"
-                           "    local -a names\n"
-                           "    for line in ${(f)\"$(kern config list 2>/dev/null </dev/null)\"}; do\n"
-                           "        line=${line%%[[:space:]]*}\n"
-                           "        [[ $line =~ '^[A-Za-z0-9_-]+:[A-Za-z0-9_.-]+$' ]] && names+=(\"$line\")\n"
-                           "    done\n"
-                           "    compadd -a names\n"
-                           "}\n"
-                           "\n";
+static const char head[] =
+    "#compdef kern\n"
+    "# zsh completion for kern, printed by: kern completion zsh\n"
+    "\n"
+    /* Written as --flag=[help]:value: for _arguments; only plain flags are taken. */
+    "_kern_plugin_flags() {\n"
+    "    local line\n"
+    "    for line in ${(f)\"$(kern plugin flags 2>/dev/null </dev/null)\"}; do\n"
+    "        line=${line%%[[:space:]]*}\n"
+    "        [[ $line =~ '^--[a-z0-9-]+$' ]] && print -r -- \"*${line}=[of a plugin]: : \"\n"
+    "    done\n"
+    "}\n"
+    "\n"
+    "_kern_profiles() {\n"
+    "    local line\n"
+    "    local -a names\n"
+    "    for line in ${(f)\"$(kern config list 2>/dev/null </dev/null)\"}; do\n"
+    "        line=${line%%[[:space:]]*}\n"
+    "        [[ $line =~ '^[A-Za-z0-9_-]+:[A-Za-z0-9_.-]+$' ]] && names+=(\"$line\")\n"
+    "    done\n"
+    "    compadd -a names\n"
+    "}\n"
+    "\n";
 
 static const char tail[] = "_kern() {\n"
                            "    local context state state_descr line\n"
@@ -105,7 +115,8 @@ static void specs(FILE *out, const struct core_verb *verb, const struct kern_opt
 static void first_word(FILE *out, const struct core_verb *verb)
 {
     if (verb->plugin_flags != 0) {
-        fputs(" \\\n        '*: :_kern_profiles'", out);
+        bool box = strcmp(verb->name, "box") == 0;
+        fprintf(out, " \\\n        %s'*: :_kern_profiles'", box ? "${(f)\"$(_kern_plugin_flags)\"} " : "");
     } else if (strcmp(verb->name, "help") == 0) {
         fputs(" \\\n        '1: :_kern_verbs'", out);
     } else if (verb->words != NULL) {

@@ -1,6 +1,7 @@
 /* Help as text: verbs and options in columns, wrapped at the width of the terminal; see help.h. Host side. */
 #include "help.h"
 
+#include "declared.h"
 #include "log.h"
 
 #include <string.h>
@@ -80,15 +81,36 @@ static void options(FILE *out, const struct kern_option *def, uint32_t mask, int
     }
 }
 
+/* --NAME-OPTION, for nobody's flags may stand in the way of kern's own. */
+static void foreign_options(FILE *out, const struct core_plugin *plugin, uint32_t mask, int width)
+{
+    for (const struct kern_option *def = plugin->table->options; def->name != NULL; def++) {
+        char name[128], help[512];
+        if (!core_help_shows(def, mask))
+            continue;
+        (void)snprintf(name, sizeof(name), "%s-%s", plugin->name, def->name); /* a longer one is cut */
+        core_escape(def->help != NULL ? def->help : "", help, sizeof(help));
+        struct kern_option shown = *def;
+        shown.name = name;
+        shown.help = help;
+        shown.letter = shown.alias = NULL;
+        option(out, &shown, width);
+    }
+}
+
 static void plugin_options(FILE *out, const struct core_catalog *catalog, uint32_t mask, int width)
 {
     for (size_t i = 0; i < catalog->count; i++) {
         const struct core_plugin *plugin = &catalog->plugin[i];
-        if (!plugin->builtin || !has_shown(plugin->table->options, mask))
+        if (!has_shown(plugin->table->options, mask))
             continue;
-        fprintf(out, "\n%s: %s\n", plugin->name,
-                plugin->table->summary != NULL ? plugin->table->summary : "");
-        options(out, plugin->table->options, mask, width);
+        char summary[512];
+        core_escape(plugin->table->summary != NULL ? plugin->table->summary : "", summary, sizeof(summary));
+        fprintf(out, "\n%s: %s\n", plugin->name, summary);
+        if (plugin->builtin)
+            options(out, plugin->table->options, mask, width);
+        else
+            foreign_options(out, plugin, mask, width);
     }
 }
 
@@ -150,6 +172,8 @@ int core_help_print(const struct core_verb *verb)
         core_log_error(&err);
         return 1;
     }
+    if (verb != NULL && strcmp(verb->name, "box") == 0)
+        core_declared_show(&catalog);
     if (verb == NULL)
         core_help_kern(stdout, terminal_width());
     else

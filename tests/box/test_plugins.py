@@ -178,6 +178,84 @@ class Faults(Plugins):
 
 
 @as_root_and_user
+class Options(Plugins):
+    """An option of each type, of a third party, wherever a user meets options; by helpers/typed.c."""
+
+    KEYS = ("number = 3", "ratio = 0.25", "loud = true", 'room = "2m"', "pause = 1.5", 'colour = "green"', 'place = "/usr"',
+            'table = { a = 1, b = ["x"] }', 'texts = ["a", "b"]', "numbers = [1, 2]", "ratios = [0.1, 2]",
+            "switches = [true, false]", 'rooms = ["1k", 7]', 'pauses = [1, "5ms"]', 'colours = ["red", "green"]',
+            'places = ["/usr", "/etc"]', "tables = [{ a = 1 }, { a = 2 }]")
+    VALUES = {"text": "t", "number": 3, "ratio": "0.25", "loud": 1, "room": 2 << 20, "pause": 1500, "colour": "green",
+              "place": "/usr", "table": '{"a":1,"b":["x"]}', "texts": "a;b;", "numbers": "1;2;", "ratios": "0.1;2;",
+              "switches": "1;0;", "rooms": "1024;7;", "pauses": "1000;5;", "colours": "red;green;",
+              "places": "/usr;/etc;", "tables": '{"a":1};{"a":2};'}
+
+    def typed(self, *keys):
+        path = self.place(built("typed.so", source="typed.c"))
+        return self.own_config("\n".join(['[[plugin]]', 'name = "typed"', f'path = "{path}"', *keys]) +
+                               '\n[[typed]]\nname = "p"\nsizes = ["1k", "2k"]\n[[typed.rows]]\nc = 1\n[[typed.rows]]\nc = 2\n')
+
+    def got(self, *options, keys=()):
+        result = self.rooted("true", options=options, env=self.typed(*keys))
+        self.assertEqual(result.code, 0, result)
+        return result.report["plugins"]["typed"]
+
+    def test_keys(self):
+        self.assertEqual(self.got(keys=self.KEYS), self.VALUES)
+
+    def test_a_profile(self):
+        got = self.got("typed:p")
+        self.assertEqual((got["name"], got["rows"], got["sizes"]), ("p", '{"c":1};{"c":2};', "1024;2048;"))
+
+    def test_flags(self):
+        got = self.got("--typed-number", "4", "--typed-texts=q", "--typed-numbers", "5,6", "--typed-rooms", "3k",
+                       "--typed-rooms", "4k", "--typed-pauses", "2", "--typed-ratios=0.5", "--typed-colour", "red",
+                       "--typed-place", "/etc", keys=self.KEYS)
+        self.assertEqual(got, {**self.VALUES, "number": 4, "texts": "q;", "numbers": "5;6;", "rooms": "3072;4096;",
+                               "pauses": "2000;", "ratios": "0.5;", "colour": "red", "place": "/etc"})
+
+    def test_refused_flags(self):
+        env = self.typed()
+        for flag, value, part in (("number", "40", "from 1 to 9"), ("place", "/nosuch", "No such file"),
+                                  ("numbers", "1,x", "not a whole number"), ("colours", "blue", "red, green"),
+                                  ("rooms", "much", "not a size"), ("ratio", "2", "out of range")):
+            self.refused(f"--typed-{flag}", value, env=env, parts=[f"--typed-{flag}", part])
+        self.refused("--typed-nubmer", "1", env=env, parts=["--typed-nubmer"], hint="--typed-number")
+
+    def test_validate(self):
+        self.assertEqual(self.kern("validate", env=self.typed(*self.KEYS), report=False).code, 0)
+        for key, part in (("number = 33", "from 1 to 9"), ("nubmer = 3", "unknown key"), ("tables = 1", "table"),
+                          ('places = ["/nosuch"]', "/nosuch"), ("numbers = [1, 100]", "from 0 to 99")):
+            result = self.kern("validate", env=self.typed(key), report=False)
+            self.assertEqual(result.code, 1, (key, result))
+            self.assertIn(part, result.err)
+
+    def test_a_file_that_is_only_looked_at_runs_no_plugin(self):
+        env = self.typed("number = 33")
+        chosen = env["XDG_CONFIG_HOME"] + "/kern/kern.toml"
+        result = self.kern("validate", chosen, report=False)
+        self.assertEqual(result.code, 0, result)
+        self.assertIn('plugin "typed"', result.err)
+
+    def test_help_completion_and_show_config(self):
+        env = self.typed("number = 3")
+        text = self.kern("box", "--help", env=env, report=False).out
+        self.assertIn("typed: has an option of each type", text)
+        self.assertRegex(text, r"--typed-colour VALUE +a colour \(one of red, green")
+        flags = self.kern("plugin", "flags", env=env, report=False).out.splitlines()
+        self.assertIn("--typed-pause\ta duration", flags)
+        self.assertNotIn("--typed-table\ta table", flags)
+        shown = self.kern("box", "--typed-text", "x", "--show-config", "--", "true", env=env, report=False).out
+        self.assertRegex(shown, r"text +x +\(command line: --typed-text\)")
+        self.assertRegex(shown, r"number +3 +\(kern.toml: ")
+        script = ('source <("$KERN" completion bash); kern() { "$KERN" "$@"; }; COMP_LINE="kern box --typed-p"; COMP_POINT=18; '
+                  '_kern; echo "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, **self.me.popen,
+                              env={"PATH": kerntest.BOX_PATH, "HOME": self.me.home, "KERN": kerntest.KERN, **env})
+        self.assertEqual(done.stdout.split(), ["--typed-pause", "--typed-place", "--typed-pauses", "--typed-places"])
+
+
+@as_root_and_user
 class Misbehaving(Plugins):
     """What is wrong with a plugin is said, and its name with it, by helpers/leaker.c."""
 

@@ -119,7 +119,7 @@ expect "bash: profiles" "greeting:hello vcpu:heavy vcpu:light " \
 expect "bash: profiles after a colon" "heavy light " "$(offered 'kern box --init vcpu:')"
 expect "bash: one profile" "heavy " "$(offered 'kern box vcpu:h')"
 expect "bash: other values" " " "$(offered 'kern box --memory ')"
-expect "bash: words of a verb" "check info list new " "$(offered 'kern plugin ' | tr ' ' '\n' | grep -v -- - | tr '\n' ' ')"
+expect "bash: words of a verb" "check flags info list new " "$(offered 'kern plugin ' | tr ' ' '\n' | grep -v -- - | tr '\n' ' ')"
 expect "bash: flags of a verb" "--json " "$(offered 'kern doctor --j')"
 expect "bash: shells" "fish " "$(offered 'kern completion f')"
 touch "$work/rootfs.one"
