@@ -5,14 +5,18 @@
 #include "cleanup.h"
 #include "core_manifest.h"
 
+#include "audit/audit_manifest.h"
 #include "cgroup/cgroup_manifest.h"
 #include "creds/creds_manifest.h"
 #include "example/example_manifest.h"
+#include "gpu/gpu_check.h"
+#include "gpu/gpu_manifest.h"
 #include "image/image_manifest.h"
 #include "namespace/namespace_manifest.h"
 #include "net/net_manifest.h"
 #include "rootfs/rootfs_manifest.h"
 #include "seccomp/seccomp_manifest.h"
+#include "timens/timens_manifest.h"
 #include "vcpu/vcpu_check.h"
 #include "vcpu/vcpu_manifest.h"
 #include "vdisk/vdisk_check.h"
@@ -47,6 +51,9 @@ static const struct builtin builtins[] = {
     {TABLE(VDISK_MANIFEST, .check = vdisk_check), .always = false},
     {TABLE(IMAGE_MANIFEST), .always = false}, /* wanted with --image */
     {TABLE(VGPIO_MANIFEST, .check = vgpio_check), .always = false},
+    {TABLE(AUDIT_MANIFEST), .always = false}, /* wanted with --audit */
+    {TABLE(TIMENS_MANIFEST), .always = false},
+    {TABLE(GPU_MANIFEST, .check = gpu_check), .always = false},
     {TABLE(EXAMPLE_MANIFEST), .always = false},
 };
 

@@ -163,11 +163,23 @@ static void settle_switches(kern_box *box)
         core_log_profile(kern_get_string(&box->options, "security-profile"));
 }
 
+/* A plugin of kern's that is not in each box takes part when one of its options was given. */
+static bool is_asked_for(const kern_box *box, const struct core_plugin *plugin)
+{
+    const struct kern_option *option = plugin->builtin ? plugin->table->options : NULL;
+    for (; option != NULL && option->name != NULL; option++)
+        if ((option->flags & (KERN_OPT_FLAG | KERN_OPT_BOX)) != 0 &&
+            kern_get_source(&box->options, option->name) != KERN_FROM_DEFAULT)
+            return true;
+    return false;
+}
+
 static void want_plugins(kern_box *box)
 {
     for (size_t i = 0; i < box->catalog->count; i++)
         box->catalog->plugin[i].wanted =
-            !box->bare && (box->catalog->plugin[i].wanted || box->catalog->plugin[i].always);
+            !box->bare && (box->catalog->plugin[i].wanted || box->catalog->plugin[i].always ||
+                           is_asked_for(box, &box->catalog->plugin[i]));
     if (box->bare) {
         core_catalog_find(box->catalog, "cgroup")->wanted = true;
         return;

@@ -149,6 +149,16 @@ int kern_add_file(kern_box *box, const char *target, uint32_t mode, const void *
     return failed;
 }
 
+int kern_add_link(kern_box *box, const char *target, const char *to, struct kern_error *err)
+{
+    int failed = fake_fails(box, __func__, err);
+    if (failed == 0)
+        failed = check_target(target, err);
+    if (failed == 0)
+        fake_line(box, "link %s %s", target, to);
+    return failed;
+}
+
 int kern_add_namespace(kern_box *box, uint64_t flag, struct kern_error *err)
 {
     int failed = fake_fails(box, __func__, err);

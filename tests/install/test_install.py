@@ -16,6 +16,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 EXPECTED = """bin/kern
 lib/kern/cgroup.so lib/kern/creds.so lib/kern/example.so lib/kern/namespace.so lib/kern/net.so lib/kern/rootfs.so
+lib/kern/audit.so lib/kern/timens.so lib/kern/gpu.so
 lib/kern/seccomp.so lib/kern/seccomp_json.so lib/kern/vcpu.so
 include/kern/plugin.h lib/pkgconfig/kern-plugin.pc lib/cmake/kern-plugin/kern-plugin-config.cmake
 bin/kern-plugin-test lib/libkern-plugin-test.a share/kern/new/plugin.c.in share/man/man3/kern-plugin.3

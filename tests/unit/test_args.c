@@ -194,9 +194,9 @@ static void test_profiles(void **state)
     assert_string_equal(kit->args.token[2].profile, "b:c");
     assert_string_equal(kit->args.token[3].profile, "x");
     refuse(kit, "box vcup:heavy", "unknown kind of profile \"vcup\" in \"vcup:heavy\"",
-           "the kinds are: vcpu, vdisk, vgpio, greeting, hello. All profiles: kern config list");
+           "the kinds are: vcpu, vdisk, vgpio, timens, gpu, greeting, hello. All profiles: kern config list");
     refuse(kit, "box one :x", "unknown kind of profile \"\" in \":x\"",
-           "the kinds are: vcpu, vdisk, vgpio, greeting, hello. All profiles: kern config list");
+           "the kinds are: vcpu, vdisk, vgpio, timens, gpu, greeting, hello. All profiles: kern config list");
     refuse(kit, "box vcpu:", "\"vcpu:\" names no profile", "all profiles: kern config list");
     refuse(kit, "box egress:web", "egress: profiles are not available in this build", "");
 }
@@ -318,7 +318,6 @@ static void test_later(void **state)
     accept(kit, "box -d");
     accept(kit, "box -itd -l a=b --stop-signal USR1 --stop-timeout 2 --log-max 1m");
     refuse(kit, "box -p 80:80", "-p, --publish is not available in this build", "");
-    refuse(kit, "box --audit=false", "--audit is not available in this build", "");
 }
 
 static void test_third_party(void **state)

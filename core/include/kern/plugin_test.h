@@ -13,6 +13,7 @@
  *     file TARGET 0MODE TEXT                     kern_add_file
  *     bind SOURCE TARGET FLAGS                   kern_add_bind; SOURCE is a path; FLAGS as 0x1
  *     tmpfs TARGET SIZE 0MODE FLAGS              kern_add_tmpfs
+ *     link TARGET TO                             kern_add_link
  *     env NAME=VALUE                             kern_set_env
  *     option NAME=VALUE                          kern_set_option
  *     namespace 0xFLAG                           kern_add_namespace
