@@ -5,6 +5,7 @@
 #include "cleanup.h"
 #include "guard.h"
 #include "registry.h"
+#include "supervise.h"
 
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -382,6 +383,18 @@ int32_t kern_limit_binds(const kern_box *box, const char *name)
         if (strcmp(box->limit[i].name, name) == 0)
             return box->limit[i].enforced;
     return KERN_LIMIT_UNKNOWN;
+}
+
+void kern_end_box(kern_box *box, const char *fault, const char *format, ...)
+{
+    va_list args;
+    if (box->end_fault != NULL)
+        return;
+    box->end_fault = fault;
+    va_start(args, format);
+    (void)vsnprintf(box->end_message, sizeof(box->end_message), format, args); /* cut rather than lost */
+    va_end(args);
+    core_kill_box(box);
 }
 
 int32_t kern_outer_pidfd(const kern_box *box)

@@ -333,6 +333,8 @@ static struct core_evidence gather(const kern_box *box, const struct kern_error 
         .blocked_init = box->blocked_init,
         .blocked_program = box->blocked_program,
         .worker_lost = box->worker_lost[0] != '\0' ? box->worker_lost : NULL,
+        .end_fault = box->end_fault,
+        .end_message = box->end_message,
         .plugin_lost = box->plugin_lost[0] != '\0' ? box->plugin_lost : NULL,
     };
     /* Below --init the command's own end counts, not the code that its init turned it into. */

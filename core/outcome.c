@@ -34,7 +34,7 @@ static void classify_failure(const struct core_evidence *evidence, struct core_o
 /* Ended before exec without an error of its own: somebody wanted it so. */
 static bool ended_on_request(const struct core_evidence *evidence)
 {
-    return evidence->timed_out || evidence->stop_signal != 0;
+    return evidence->timed_out || evidence->stop_signal != 0 || evidence->end_fault != NULL;
 }
 
 static void classify_timeout(const struct core_evidence *evidence, struct core_outcome *outcome)
@@ -93,6 +93,12 @@ void core_classify(const struct core_evidence *evidence, struct core_outcome *re
     ret_outcome->started = evidence->executed;
     if (evidence->timed_out) {
         classify_timeout(evidence, ret_outcome);
+        return;
+    }
+    if (evidence->end_fault != NULL) {
+        ret_outcome->exit_code = 128 + SIGKILL;
+        ret_outcome->signal = SIGKILL;
+        say(ret_outcome, evidence->end_fault, evidence->end_message);
         return;
     }
     if (evidence->worker_lost != NULL || evidence->plugin_lost != NULL) {

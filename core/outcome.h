@@ -10,7 +10,8 @@ struct core_outcome {
     int32_t exit_code;
     int32_t signal;
     bool started;
-    const char *fault; /* NULL, timeout, oom, killed, escape_blocked, exec_failed, startup_failed */
+    const char
+        *fault; /* NULL, timeout, oom, killed, escape_blocked, exec_failed, startup_failed, workspace_full */
     char message[640];
 };
 
@@ -30,6 +31,8 @@ struct core_evidence {
     bool blocked_init;        /* kern killed PID 1 of the box for it, by SIGKILL */
     const char *blocked_program;
     const char *worker_lost; /* plugin whose worker ended first; NULL: none */
+    const char *end_fault;   /* a plugin ended the box for this; NULL: none did */
+    const char *end_message;
     const char *plugin_lost; /* plugin that crashed or hung while the box ran; NULL: none */
 };
 

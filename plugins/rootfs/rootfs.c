@@ -167,6 +167,7 @@ static int prepare_host(kern_box *box, struct rootfs_state *state, struct kern_e
 static int prepare(kern_box *box, void *block, struct kern_error *err)
 {
     struct rootfs_state *state = block;
+    rootfs_bounds_init(&state->bounds);
     const kern_values *options = kern_options(box);
     const char *path = kern_get_string(options, "rootfs");
     /* A full root must say ENOSPC while the memory cap still has room for the programs. */
@@ -181,7 +182,7 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
     if (failed == 0 && layers)
         failed = read_resolver(options, &state->resolver, err);
     if (failed == 0)
-        failed = rootfs_add_volumes(box, err);
+        failed = rootfs_add_volumes(box, state, err);
     if (failed == 0)
         failed = rootfs_add_tmpfs(box, &budget, err);
     state->scratch_size = budget;
@@ -442,7 +443,8 @@ static int enter(kern_box *box, void *block, struct kern_error *err)
 static void teardown(kern_box *box, void *block, const struct kern_outcome *outcome)
 {
     struct rootfs_state *state = block;
-    (void)box, (void)outcome; /* all mounts went with their namespace */
+    (void)outcome; /* all mounts went with their namespace */
+    rootfs_bounds_end(box, &state->bounds);
     rootfs_plan_clear(&state->plan);
     free(state->hosts);
     free(state->resolver);

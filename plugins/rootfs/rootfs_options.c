@@ -71,26 +71,65 @@ int rootfs_check_target(const char *given, const char *option, int is_tmpfs, str
     return why == NULL ? 0 : kern_refuse(err, 0, "cannot use %s onto \"%s\": %s", option, given, why);
 }
 
+static int read_max(const char *value, size_t length, const char *text, struct rootfs_volume *volume,
+                    struct kern_error *err)
+{
+    char size[32];
+    int failed = copy(size, sizeof(size), value, length, text, err);
+    if (failed == 0)
+        failed = kern_parse_size(size, "max", &volume->max, err);
+    if (failed == 0 && volume->max == 0)
+        failed = kern_refuse(err, 0, "cannot use volume \"%s\": max must be at least 1 byte", text);
+    return failed;
+}
+
+static int check_max(const struct rootfs_volume *volume, const char *text, struct kern_error *err)
+{
+    if (volume->max == 0 || volume->read_only == 0)
+        return 0;
+    return kern_refuse(err, 0, "cannot use volume \"%s\": it is read-only, so max means nothing", text);
+}
+
+/* "ro", "rw" and "max=SIZE", between commas. */
+static int read_volume_words(const char *words, const char *text, struct rootfs_volume *volume,
+                             struct kern_error *err)
+{
+    for (const char *at = words, *comma; at != NULL; at = comma != NULL ? comma + 1 : NULL) {
+        comma = strchr(at, ',');
+        size_t length = strcspn(at, ",");
+        int failed = 0;
+        if (length == 2 && strncmp(at, "ro", 2) == 0)
+            volume->read_only = 1;
+        else if (length > 4 && strncmp(at, "max=", 4) == 0)
+            failed = read_max(at + 4, length - 4, text, volume, err);
+        else if (length != 2 || strncmp(at, "rw", 2) != 0)
+            failed =
+                kern_refuse(err, 0, "cannot use --volume \"%s\": \"%.*s\" is neither ro nor rw nor max=SIZE",
+                            text, (int)length, at);
+        if (failed != 0)
+            return failed;
+    }
+    return check_max(volume, text, err);
+}
+
 int rootfs_parse_volume(const char *text, struct rootfs_volume *ret_volume, struct kern_error *err)
 {
     struct rootfs_volume volume = {.read_only = 0};
     const char *colon = strchr(text, ':');
     if (colon == NULL || colon == text) {
-        kern_refuse(err, 0, "cannot use --volume \"%s\": write it as SOURCE:TARGET[:ro|:rw]", text);
+        kern_refuse(err, 0, "cannot use --volume \"%s\": write it as SOURCE:TARGET[:ro|:rw[,max=SIZE]]",
+                    text);
         kern_hint(err, "a path with a colon in it goes into --mount type=bind,src=SOURCE,dst=TARGET");
         return -EINVAL;
     }
     int failed = copy(volume.source, sizeof(volume.source), text, (size_t)(colon - text), text, err);
-    if (failed != 0)
-        return failed;
     const char *target = colon + 1;
     const char *end = strchr(target, ':');
-    if (end != NULL && strcmp(end, ":ro") == 0)
-        volume.read_only = 1;
-    else if (end != NULL && strcmp(end, ":rw") != 0)
-        return kern_refuse(err, 0, "cannot use --volume \"%s\": \"%s\" is neither ro nor rw", text, end + 1);
-    failed = copy(volume.target, sizeof(volume.target), target,
-                  end != NULL ? (size_t)(end - target) : strlen(target), text, err);
+    if (failed == 0 && end != NULL)
+        failed = read_volume_words(end + 1, text, &volume, err);
+    if (failed == 0)
+        failed = copy(volume.target, sizeof(volume.target), target,
+                      end != NULL ? (size_t)(end - target) : strlen(target), text, err);
     if (failed == 0)
         failed = rootfs_check_target(volume.target, "--volume", 0, err);
     if (failed == 0)
@@ -119,9 +158,11 @@ static int apply_mount_key(const char *key, size_t key_length, const char *value
         volume->read_only = volume->read_only || is_false;
         return 0;
     }
+    if (IS("max"))
+        return read_max(value, length, text, volume, err);
 #undef IS
-    return kern_refuse(err, 0, "cannot use --mount \"%s\": unknown key \"%.*s\" (type, src, dst, ro)", text,
-                       (int)key_length, key);
+    return kern_refuse(err, 0, "cannot use --mount \"%s\": unknown key \"%.*s\" (type, src, dst, ro, max)",
+                       text, (int)key_length, key);
 }
 
 int rootfs_parse_mount(const char *text, struct rootfs_volume *ret_volume, struct kern_error *err)
@@ -140,7 +181,9 @@ int rootfs_parse_mount(const char *text, struct rootfs_volume *ret_volume, struc
     if (volume.source[0] == '\0' || volume.target[0] == '\0')
         return kern_refuse(
             err, 0, "cannot use --mount \"%s\": write it as type=bind,src=SOURCE,dst=TARGET[,ro]", text);
-    int failed = rootfs_check_target(volume.target, "--mount", 0, err);
+    int failed = check_max(&volume, text, err);
+    if (failed == 0)
+        failed = rootfs_check_target(volume.target, "--mount", 0, err);
     if (failed == 0)
         *ret_volume = volume;
     return failed;

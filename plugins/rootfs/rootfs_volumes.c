@@ -64,7 +64,8 @@ static int open_source(kern_box *box, const struct rootfs_volume *volume, int *r
     return -code;
 }
 
-static int add_volume(kern_box *box, const struct rootfs_volume *volume, struct kern_error *err)
+static int add_volume(kern_box *box, struct rootfs_state *state, const struct rootfs_volume *volume,
+                      struct kern_error *err)
 {
     auto_fd fd = -1;
     char path[PATH_MAX];
@@ -76,12 +77,14 @@ static int add_volume(kern_box *box, const struct rootfs_volume *volume, struct 
         return kern_refuse(err, -failed, "cannot find where volume \"%s\" leads", volume->source);
     uint32_t flags = KERN_MOUNT_RECURSIVE | (volume->read_only != 0 ? KERN_MOUNT_READ_ONLY : 0);
     failed = kern_add_bind(box, fd, volume->target, flags, err);
+    if (failed == 0 && volume->max != 0)
+        failed = rootfs_bound_volume(box, state, fd, volume->target, volume->max, err);
     if (failed != 0 || is_name(volume->source))
         return failed;
     return guard_own_state(box, volume, path, err);
 }
 
-int rootfs_add_volumes(kern_box *box, struct kern_error *err)
+int rootfs_add_volumes(kern_box *box, struct rootfs_state *state, struct kern_error *err)
 {
     const kern_values *options = kern_options(box);
     auto_free struct rootfs_volume *volume = malloc(sizeof(*volume));
@@ -90,14 +93,14 @@ int rootfs_add_volumes(kern_box *box, struct kern_error *err)
     for (uint32_t i = 0; i < kern_get_count(options, "volume"); i++) {
         int failed = rootfs_parse_volume(kern_get_item(options, "volume", i), volume, err);
         if (failed == 0)
-            failed = add_volume(box, volume, err);
+            failed = add_volume(box, state, volume, err);
         if (failed != 0)
             return failed;
     }
     for (uint32_t i = 0; i < kern_get_count(options, "mount"); i++) {
         int failed = rootfs_parse_mount(kern_get_item(options, "mount", i), volume, err);
         if (failed == 0)
-            failed = add_volume(box, volume, err);
+            failed = add_volume(box, state, volume, err);
         if (failed != 0)
             return failed;
     }

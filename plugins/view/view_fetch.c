@@ -45,7 +45,8 @@ static void send_both(int channel, const int *fds)
 _Noreturn static void run_helper(int outer, int channel, int has_userns)
 {
     struct kern_error ignored = {0};
-    int fds[FETCHED] = {-1, -1}, sys = -1;
+    int fds[FETCHED] = {-1, -1}, sys = -1, keep[] = {outer, channel};
+    sys_close_all_but(keep, sizeof(keep) / sizeof(keep[0]));
     (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
     if (sys_setns(outer, CLONE_NEWNS | (has_userns ? CLONE_NEWUSER : 0)) != 0)
         sys_exit(1);

@@ -56,6 +56,36 @@ static void test_volumes(void **state)
     assert_volume(rootfs_parse_volume, "/shm:/dev/shm", "/shm", "/dev/shm", 0);
 }
 
+static void test_volumes_with_a_size(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t max;
+    } rows[] = {
+        {"/a:/b", 0},          {"/a:/b:rw", 0},         {"/a:/b:max=1m", 1 << 20}, {"/a:/b:rw,max=2k", 2048},
+        {"/a:/b:max=7,rw", 7}, {"/a:/b:max=1,max=2", 2}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rootfs_volume volume;
+        struct kern_error err = {0};
+        assert_int_equal(rootfs_parse_volume(rows[i].text, &volume, &err), 0);
+        assert_true(volume.max == rows[i].max);
+        assert_string_equal(volume.target, "/b");
+    }
+    struct rootfs_volume volume;
+    struct kern_error err = {0};
+    assert_int_equal(rootfs_parse_mount("type=bind,src=/a,dst=/b,max=3g", &volume, &err), 0);
+    assert_true(volume.max == UINT64_C(3) << 30);
+    assert_no_volume(rootfs_parse_volume, "/a:/b:max=", "neither ro nor rw");
+    assert_no_volume(rootfs_parse_volume, "/a:/b:max=0", "at least 1 byte");
+    assert_no_volume(rootfs_parse_volume, "/a:/b:max=-1", "max");
+    assert_no_volume(rootfs_parse_volume, "/a:/b:max=1m,", "neither ro nor rw");
+    assert_no_volume(rootfs_parse_volume, "/a:/b:,max=1m", "neither ro nor rw");
+    assert_no_volume(rootfs_parse_volume, "/a:/b:ro,max=1m", "read-only");
+    assert_no_volume(rootfs_parse_mount, "type=bind,src=/a,dst=/b,max=1m,ro", "read-only");
+    assert_no_volume(rootfs_parse_mount, "type=bind,src=/a,dst=/b,max", "max");
+}
+
 static void test_volumes_that_are_refused(void **state)
 {
     (void)state;
@@ -320,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_volumes),
         cmocka_unit_test(test_volumes_that_are_refused),
+        cmocka_unit_test(test_volumes_with_a_size),
         cmocka_unit_test(test_a_volume_with_a_colon_is_told_the_way),
         cmocka_unit_test(test_paths_that_do_not_fit),
         cmocka_unit_test(test_mounts),

@@ -131,6 +131,8 @@ struct kern_group_hooks {
     int (*kill)(kern_box *box, void *state);
 };
 
+/* A callback: ends the box at once, with this fault in the report (a literal, one of the contract's). The first call counts. */
+void kern_end_box(kern_box *box, const char *fault, const char *format, ...) KERN_PRINTF(3, 4);
 /* While the box lives, in kern: a pidfd of its outer init, whose user and mount namespaces are the box's; -1 before and after.
  * Not yours to close. */
 int32_t kern_outer_pidfd(const kern_box *box);

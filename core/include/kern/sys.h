@@ -158,6 +158,28 @@ static inline int sys_setgroups(size_t count, const uint32_t *groups)
     return (int)sys_call(SYS_setgroups, (long)count, SYS_P(groups), 0, 0, 0, 0);
 }
 
+/* Closes every descriptor from 3 on that is not in the list, which it sorts. For a copy of kern that stays for a while: whoever else
+ * holds the ends of kern's channels keeps kern from seeing that they were closed. */
+static inline void sys_close_all_but(int *fds, size_t count)
+{
+    unsigned from = 3;
+    for (size_t i = 1; i < count; i++)
+        for (size_t k = i; k > 0 && fds[k - 1] > fds[k]; k--) {
+            int other = fds[k];
+            fds[k] = fds[k - 1];
+            fds[k - 1] = other;
+        }
+    for (size_t i = 0; i < count; i++) {
+        if (fds[i] < 0 || (unsigned)fds[i] < from)
+            continue;
+        if ((unsigned)fds[i] > from)
+            (void)sys_call(SYS_close_range, (long)from, (long)fds[i] - 1, 0, 0, 0,
+                           0); /* valid by its making */
+        from = (unsigned)fds[i] + 1;
+    }
+    (void)sys_call(SYS_close_range, (long)from, (long)~0U, 0, 0, 0, 0); /* as above */
+}
+
 _Noreturn static inline void sys_exit(int code)
 {
     for (;;)
