@@ -3,6 +3,7 @@
 
 #include "registry_retry.h"
 #include "registry_token.h"
+#include "registry_wire.h"
 
 #include "kern/cleanup.h"
 
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #define REDIRECTS_MAX 8u
+#define LONG_WAIT     1000                 /* ms */
 #define PROGRESS      ((uint64_t)64 << 10) /* bytes: less is no reason to try without end */
 
 void registry_session_clear(struct registry_session *session)
@@ -184,6 +186,10 @@ int registry_transfer_judge(struct registry_transfer *transfer, CURLcode result,
     if (wait < 0)
         return answered ? refuse_status(transfer, err) : refuse_connection(transfer, err);
     transfer->attempt = progressed ? 1 : transfer->attempt + 1;
+    if (wait >= LONG_WAIT)
+        (void)wire_send(transfer->session->job->socket, WIRE_PATIENCE, 0, (uint64_t)wait,
+                        transfer->session->endpoint->name,
+                        strlen(transfer->session->endpoint->name)); /* only a word to the user */
     /* Where a redirect led may be good for a moment only. */
     go_home(transfer);
     *ret_wait = wait;

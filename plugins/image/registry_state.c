@@ -216,6 +216,11 @@ int pull_take(struct pull *pull, const struct wire_frame *frame, const void *pay
         if (pull->layer == NULL)
             drop_documents(pull);
         return 0;
+    case WIRE_PATIENCE:
+        kern_progress_note(pull->progress, "registry \"%.*s\" has no time; asking again in %llu s",
+                           (int)frame->length, (const char *)payload,
+                           (unsigned long long)(frame->value + 999) / 1000);
+        return 0;
     case WIRE_DOCUMENT:
         return take_document(pull, frame, payload, err);
     case WIRE_READY:

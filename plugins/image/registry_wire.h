@@ -20,8 +20,10 @@
 #define WIRE_PROGRESS 8u /* value of `spare` bytes are unpacked */
 #define WIRE_ERROR    9u /* struct kern_error: it is over */
 #define WIRE_END      10u
+#define WIRE_PATIENCE \
+    11u /* the worker waits for value milliseconds; payload: the registry that wants it so */
 /* To the worker. */
-#define WIRE_WANT 11u /* a layer, from byte `value` on */
+#define WIRE_WANT 12u /* a layer, from byte `value` on */
 
 #define WIRE_INDEX    0u
 #define WIRE_MANIFEST 1u
