@@ -109,6 +109,14 @@ uint64_t kern_memory_cap(const kern_box *box)
     return box->memory_cap;
 }
 
+int32_t kern_has_egress(const kern_box *box)
+{
+    const struct core_plugin *egress = core_catalog_find(box->catalog, "egress");
+    return kern_get_source(&box->options, "egress-allow") != KERN_FROM_DEFAULT ||
+           kern_get_source(&box->options, "egress-deny") != KERN_FROM_DEFAULT ||
+           (egress != NULL && egress->profile_count > 0);
+}
+
 /* Whose hook asks. kern and the box's first process may run hooks at one time on one memory: their stacks tell them apart. */
 static struct core_plugin *caller(const kern_box *box)
 {

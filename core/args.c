@@ -215,20 +215,8 @@ static int take_name(struct parser *p, const char *word, struct kern_error *err)
     return result;
 }
 
-static bool comes_later(const char *word, size_t length)
-{
-    static const char *const kinds[] = {"egress", NULL};
-    for (const char *const *kind = kinds; *kind != NULL; kind++) {
-        if (strncmp(*kind, word, length) == 0 && (*kind)[length] == '\0')
-            return true;
-    }
-    return false;
-}
-
 static int refuse_kind(const struct parser *p, const char *word, size_t length, struct kern_error *err)
 {
-    if (comes_later(word, length))
-        return kern_refuse(err, 0, "%.*s: profiles are not available in this build", (int)length, word);
     char kinds[256] = "";
     size_t used = 0;
     for (size_t i = 0; i < p->catalog->count; i++) {

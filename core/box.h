@@ -147,6 +147,7 @@ struct core_denied {
     char kind[12]; /* syscalls, hosts, devices */
     char *what;
     char *reason;
+    uint32_t port; /* of a host; 0 where none was named */
     uint64_t count;
 };
 
@@ -164,7 +165,6 @@ int core_find_own_state(kern_box *box);
 void *core_grow(void *array, size_t *count, size_t size);
 /* Tells the plugins that listen. */
 void core_event(kern_box *box, const struct kern_event *event);
-struct core_denied *core_count_denied(kern_box *box, const char *kind, const char *what, const char *reason);
 
 struct kern_box {
     char name[CORE_NAME_MAX + 1];
@@ -237,6 +237,7 @@ struct kern_box {
     size_t field_count;
     struct core_denied *denied;
     size_t denied_count;
+    uint32_t denied_hosts_told;
     struct core_list notes;
 
     struct core_shared *shared;

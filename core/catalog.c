@@ -8,6 +8,8 @@
 #include "audit/audit_manifest.h"
 #include "cgroup/cgroup_manifest.h"
 #include "creds/creds_manifest.h"
+#include "egress/egress_manifest.h"
+#include "egress/egress_rules.h"
 #include "example/example_manifest.h"
 #include "gpu/gpu_check.h"
 #include "gpu/gpu_manifest.h"
@@ -42,6 +44,7 @@ static const struct builtin builtins[] = {
     {TABLE(ROOTFS_MANIFEST), .always = true},
     {TABLE(CGROUP_MANIFEST), .always = true},
     {TABLE(NET_MANIFEST), .always = true},
+    {TABLE(EGRESS_MANIFEST, .check = egress_check_profile), .always = false}, /* wanted with its options */
     {TABLE(VIEW_MANIFEST), .always = true},
     {TABLE(CREDS_MANIFEST), .always = true},
     {TABLE(SECCOMP_MANIFEST), .always = true},

@@ -26,8 +26,6 @@
 
 static void config_note(void *data, const char *text)
 {
-    if (strstr(text, CORE_CONFIG_LATER) != NULL)
-        return; /* what `kern validate` says once need not be said at each start */
     kern_note(data, "%s", text);
 }
 
@@ -188,6 +186,8 @@ static void want_plugins(kern_box *box)
         core_catalog_find(box->catalog, "view")->wanted = false;
     if (kern_get_string(&box->options, "image") != NULL)
         core_catalog_find(box->catalog, "image")->wanted = true;
+    if (kern_has_egress(box) || kern_get_count(&box->options, "publish") > 0)
+        core_catalog_find(box->catalog, "egress")->wanted = true;
 }
 
 /* Everything up to the point where a run and a plan part. */

@@ -28,9 +28,6 @@ static const struct kern_option entry_options[] = {
     {.name = NULL},
 };
 
-/* Tables of the contract whose plugins come later. */
-static const char *const later_tables[] = {"egress", NULL};
-
 struct notes {
     void (*note)(void *data, const char *text);
     void *data;
@@ -119,8 +116,6 @@ static const char *nearest_table(const char *typed, const struct core_catalog *c
 {
     const char *words[64] = {"box", "plugin", "registry"};
     size_t count = 3;
-    for (const char *const *later = later_tables; *later != NULL; later++)
-        words[count++] = *later;
     for (size_t i = 0; i < catalog->count && count + 2 < sizeof(words) / sizeof(words[0]); i++) {
         const struct kern_plugin *table = catalog->plugin[i].table;
         if (table->profile != NULL)
@@ -169,14 +164,10 @@ static int look_at_other(const struct core_config *config, const struct toml_nod
                          const struct core_catalog *catalog, const struct notes *notes,
                          struct kern_error *err)
 {
-    if (!is_table(key) && !(key->type == TOML_ARRAY && is_in(key, later_tables)))
+    if (!is_table(key))
         return refuse_bare_key(config, key, err);
-    if (!is_in(key, later_tables)) {
-        if (config->entry_count == 0)
-            tell_unknown(notes, config, key, catalog);
-        return 0;
-    }
-    tell(notes, config, key, CORE_CONFIG_LATER);
+    if (config->entry_count == 0)
+        tell_unknown(notes, config, key, catalog);
     return 0;
 }
 
@@ -207,7 +198,7 @@ int core_config_bind(const struct core_config *config, const struct core_catalog
     const struct toml_node *root = core_toml_root(config->lazy->doc), *key;
     const struct notes notes = {note, data};
     for (size_t i = 0; r == 0 && config->entry_count > 0 && (key = core_toml_at(root, i)) != NULL; i++)
-        if (!is_known(key, catalog) && !is_in(key, later_tables))
+        if (!is_known(key, catalog))
             tell_unknown(&notes, config, key, catalog);
     return r;
 }

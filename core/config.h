@@ -12,9 +12,6 @@
 
 struct core_config; /* opaque */
 
-/* How a note ends that is only of interest to who asks about the file: a use of such a table is refused anyway. */
-#define CORE_CONFIG_LATER "is served by a plugin that is not in this build"
-
 /* `path` is --config's argument or NULL; the environment and the usual places decide then. A missing chosen
  * file is an error; a missing usual one is not. All that the catalog knows is checked here, so that a faulty file
  * is refused when it is read. Tables of plugins that are not in this build give a note through `note` (may be

@@ -190,6 +190,8 @@ static void write_denied_list(const kern_box *box, const char *kind, struct core
             continue;
         core_json_open(json, NULL, '{');
         core_json_string(json, "name", box->denied[i].what);
+        if (strcmp(kind, "hosts") == 0)
+            core_json_known(json, "port", box->denied[i].port > 0 ? (int64_t)box->denied[i].port : -1);
         core_json_int(json, "count", (int64_t)box->denied[i].count);
         core_json_string(json, "reason", box->denied[i].reason);
         core_json_close(json, '}');

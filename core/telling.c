@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Notes ---- */
@@ -78,12 +79,20 @@ void kern_report_int(kern_box *box, const char *key, int64_t value)
         field->number = value;
 }
 
-static struct core_denied *count_denied(kern_box *box, const char *kind, const char *what, const char *reason)
+struct denial {
+    const char *kind, *what, *reason;
+    uint32_t port;
+    uint64_t count;
+};
+
+static struct core_denied *count_denied(kern_box *box, const struct denial *denial)
 {
+    bool host = strcmp(denial->kind, "hosts") == 0; /* one may be denied for several reasons */
     for (size_t i = 0; i < box->denied_count; i++) {
         struct core_denied *row = &box->denied[i];
-        if (strcmp(row->kind, kind) == 0 && strcmp(row->what, what) == 0) {
-            row->count++;
+        if (strcmp(row->kind, denial->kind) == 0 && strcmp(row->what, denial->what) == 0 &&
+            row->port == denial->port && (!host || strcmp(row->reason, denial->reason) == 0)) {
+            row->count += denial->count;
             return row;
         }
     }
@@ -93,25 +102,31 @@ static struct core_denied *count_denied(kern_box *box, const char *kind, const c
     struct core_denied *row = core_grow(&box->denied, &box->denied_count, sizeof(*row));
     if (row == NULL)
         return NULL;
-    (void)snprintf(row->kind, sizeof(row->kind), "%s", kind); /* the three kinds fit */
-    row->what = strdup(what);
-    row->reason = strdup(reason);
-    row->count = 1;
-    if (row->what == NULL || row->reason == NULL)
-        box->denied_count--;
-    return row->what != NULL && row->reason != NULL ? row : NULL;
+    (void)snprintf(row->kind, sizeof(row->kind), "%s", denial->kind); /* the three kinds fit */
+    row->what = strdup(denial->what);
+    row->reason = strdup(denial->reason);
+    row->port = denial->port;
+    row->count = denial->count;
+    if (row->what != NULL && row->reason != NULL)
+        return row;
+    free(row->what);
+    free(row->reason);
+    box->denied_count--;
+    return NULL;
 }
 
-/* Returns the row for this denial, counted once more; NULL without memory. */
-struct core_denied *core_count_denied(kern_box *box, const char *kind, const char *what, const char *reason)
+/* Returns the row for this denial, counted; NULL without memory. */
+static struct core_denied *deny(kern_box *box, const struct denial *denial)
 {
-    struct core_denied *row = count_denied(box, kind, what, reason);
+    char name[320];
+    struct core_denied *row = count_denied(box, denial);
+    (void)snprintf(name, sizeof(name), "%.300s:%u", denial->what, denial->port); /* fits */
     const struct kern_event event = {.struct_size = sizeof(event),
                                      .event = KERN_EVENT_DENIED,
                                      .count = row != NULL ? row->count : 0,
-                                     .kind = kind,
-                                     .what = what,
-                                     .reason = reason};
+                                     .kind = denial->kind,
+                                     .what = denial->port != 0 ? name : denial->what,
+                                     .reason = denial->reason};
     core_event(box, &event);
     return row;
 }
@@ -148,14 +163,34 @@ void core_event(kern_box *box, const struct kern_event *event)
 
 void kern_report_denied(kern_box *box, const char *kind, const char *what, const char *reason)
 {
-    const struct core_denied *row = core_count_denied(box, kind, what, reason);
+    const struct denial denial = {.kind = kind, .what = what, .reason = reason, .count = 1};
+    const struct core_denied *row = deny(box, &denial);
     if (row != NULL && row->count == 1)
         kern_note(box, "denied %s: %s (%s)", kind, what, reason);
 }
 
+#define HOSTS_TOLD 10u /* a box that tries many names must not fill its caller's terminal */
+
+void kern_report_denied_host(kern_box *box, const char *name, uint32_t port, const char *reason,
+                             uint64_t count)
+{
+    const struct denial denial = {
+        .kind = "hosts", .what = name, .reason = reason, .port = port, .count = count};
+    const struct core_denied *row = deny(box, &denial);
+    if (row == NULL || row->count != count || box->denied_hosts_told > HOSTS_TOLD)
+        return;
+    if (box->denied_hosts_told++ == HOSTS_TOLD)
+        kern_note(box, "denied more hosts than %u: --report FILE has them all", HOSTS_TOLD);
+    else if (port != 0)
+        kern_note(box, "denied host %s, port %u: %s", name, port, reason);
+    else
+        kern_note(box, "denied host %s: %s", name, reason);
+}
+
 void kern_report_call(kern_box *box, const char *name, const char *program, int32_t pid, uint32_t fatal)
 {
-    const struct core_denied *row = core_count_denied(box, "syscalls", name, program);
+    const struct denial denial = {.kind = "syscalls", .what = name, .reason = program, .count = 1};
+    const struct core_denied *row = deny(box, &denial);
     if (fatal == 0)
         return;
     if (row != NULL && row->count == 1)

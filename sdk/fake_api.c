@@ -293,6 +293,12 @@ void kern_report_denied(kern_box *box, const char *kind, const char *what, const
     fake_line(box, "denied %s %s (%s)", kind, what, reason);
 }
 
+void kern_report_denied_host(kern_box *box, const char *name, uint32_t port, const char *reason,
+                             uint64_t count)
+{
+    fake_line(box, "denied host %s %u (%s) %llu", name, port, reason, (unsigned long long)count);
+}
+
 int kern_on_event(kern_box *box, kern_event_fn fn, struct kern_error *err)
 {
     int failed = fake_fails(box, __func__, err);

@@ -2,6 +2,7 @@
  * runs in the box's first process and needs its network namespace with NET_ADMIN in the user namespace that owns it. */
 #include "net_manifest.h"
 
+#include "kern/cleanup.h"
 #include "kern/foundation.h"
 #include "kern/sys.h"
 
@@ -14,11 +15,26 @@ struct net_state {
     int32_t share; /* 1: the host's network */
 };
 
+static int add_tun(kern_box *box, struct kern_error *err)
+{
+    static const char path[] = "/dev/net/tun";
+    auto_fd fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0)
+        return kern_add_bind(box, fd, path, KERN_MOUNT_DEVICE, err);
+    kern_refuse(err, errno, "cannot give the box \"%s\" (--tun)", path);
+    kern_hint(err, "load the driver on the host, as root: modprobe tun");
+    return -EINVAL;
+}
+
 static int net_prepare(kern_box *box, void *data, struct kern_error *err)
 {
     struct net_state *state = data;
     const char *mode = kern_get_string(kern_options(box), "net");
-    (void)err; /* the option's table has checked the word already */
+    if (kern_get_int(kern_options(box), "tun") != 0) {
+        int failed = add_tun(box, err);
+        if (failed != 0)
+            return failed;
+    }
     if (mode == NULL || strcmp(mode, "host") != 0)
         return 0;
     state->share = 1;

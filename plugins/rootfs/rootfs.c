@@ -158,7 +158,8 @@ static int prepare_host(kern_box *box, struct rootfs_state *state, struct kern_e
     struct rootfs_host_facts facts = {.hostname = hostname != NULL ? hostname : kern_box_name(box),
                                       .hosts_lines = hosts.line,
                                       .hosts_count = hosts.count,
-                                      .share_network = net != NULL && strcmp(net, "host") == 0};
+                                      .share_network = net != NULL && strcmp(net, "host") == 0,
+                                      .egress = kern_has_egress(box)};
     state->from = ROOTFS_FROM_HOST;
     kern_root_is_private(box);
     return rootfs_host_plan(&facts, &state->plan, err);

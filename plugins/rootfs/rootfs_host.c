@@ -8,6 +8,7 @@
 #include "rootfs_host.h"
 
 #include "kern/cleanup.h"
+#include "kern/foundation.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -70,6 +71,8 @@ static const char group_text[] = "root:x:0:\n"
                                  "nogroup:x:65534:\n";
 
 static const char isolated_resolver_text[] = "# This box has no network but its own loopback.\n";
+static const char egress_resolver_text[] = "# Answers for the hosts that this box may reach.\n"
+                                           "nameserver " KERN_BOX_RESOLVER "\n";
 static const char missing_resolver_text[] = "# The host has no /etc/resolv.conf that everybody may read.\n";
 
 struct host {
@@ -322,12 +325,14 @@ static int plan_name_service(struct host *host, struct kern_error *err)
     (void)snprintf(text, sizeof(text),
                    "passwd: files\ngroup: files\nshadow: files\nhosts: files%s\n"
                    "networks: files\nprotocols: files\nservices: files\n",
-                   host->facts->share_network ? " dns" : ""); /* always fits */
+                   host->facts->share_network || host->facts->egress ? " dns" : ""); /* always fits */
     return plan_text(host, "/etc/nsswitch.conf", text, err);
 }
 
 static int plan_resolver(struct host *host, struct kern_error *err)
 {
+    if (host->facts->egress)
+        return plan_text(host, "/etc/resolv.conf", egress_resolver_text, err);
     if (!host->facts->share_network)
         return plan_text(host, "/etc/resolv.conf", isolated_resolver_text, err);
     int copied_it = copy(host, "/etc/resolv.conf", err);

@@ -45,6 +45,7 @@ struct rootfs_host_facts {
     const char *const *hosts_lines; /* "IP NAME" */
     size_t hosts_count;
     int share_network; /* 1: resolv.conf is the host's; 0: an empty one with a comment */
+    int egress;        /* 1: resolv.conf names the resolver of the box's own */
 };
 int rootfs_host_plan(const struct rootfs_host_facts *facts, struct rootfs_plan *ret_plan,
                      struct kern_error *err);

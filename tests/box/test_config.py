@@ -251,11 +251,6 @@ class Net(BoxCase):
     def test_anything_else(self):
         self.refused("--net=bridge", parts=["--net", "bridge"])
 
-    def test_later_options(self):
-        for word in ("--egress-allow=x", "--publish=1:2", "--tun", "-p=1:2"):
-            with self.subTest(word):
-                self.refused(word, parts=["not available in this build"])
-
     def test_abstract_sockets_of_the_host_are_out_of_reach(self):
         self.assertNotIn("@", self.shell("cat /proc/net/unix"))
 

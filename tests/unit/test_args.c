@@ -194,11 +194,12 @@ static void test_profiles(void **state)
     assert_string_equal(kit->args.token[2].profile, "b:c");
     assert_string_equal(kit->args.token[3].profile, "x");
     refuse(kit, "box vcup:heavy", "unknown kind of profile \"vcup\" in \"vcup:heavy\"",
-           "the kinds are: vcpu, vdisk, vgpio, timens, gpu, greeting, hello. All profiles: kern config list");
+           "the kinds are: egress, vcpu, vdisk, vgpio, timens, gpu, greeting, hello. All profiles: kern "
+           "config list");
     refuse(kit, "box one :x", "unknown kind of profile \"\" in \":x\"",
-           "the kinds are: vcpu, vdisk, vgpio, timens, gpu, greeting, hello. All profiles: kern config list");
+           "the kinds are: egress, vcpu, vdisk, vgpio, timens, gpu, greeting, hello. All profiles: kern "
+           "config list");
     refuse(kit, "box vcpu:", "\"vcpu:\" names no profile", "all profiles: kern config list");
-    refuse(kit, "box egress:web", "egress: profiles are not available in this build", "");
 }
 
 static void test_long_values(void **state)
@@ -317,7 +318,7 @@ static void test_later(void **state)
     refuse(kit, "box --restart=on-failure:3", "--restart is not available in this build", "");
     accept(kit, "box -d");
     accept(kit, "box -itd -l a=b --stop-signal USR1 --stop-timeout 2 --log-max 1m");
-    refuse(kit, "box -p 80:80", "-p, --publish is not available in this build", "");
+    refuse(kit, "box --scratch ram", "--scratch is not available in this build", "");
 }
 
 static void test_third_party(void **state)

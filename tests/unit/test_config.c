@@ -105,7 +105,6 @@ static void unknown_tables_are_noted(void **state)
            CORE_CONFIG_OWN);
     assert_string_equal(world->notes,
                         "kern.toml:1:2: table [boxx] is unknown and does nothing; did you mean \"box\"?\n"
-                        "kern.toml:3:3: table [[egress]] is served by a plugin that is not in this build\n"
                         "kern.toml:7:2: table [other] is unknown and does nothing\n");
     assert_string_equal(core_config_names(world->config, "egress")[0], "leds");
     assert_null(core_config_names(world->config, "egress")[1]);

@@ -359,7 +359,7 @@ static void the_catalog_knows_its_rows(void **state)
     assert_false(core_catalog_find(&catalog, "example")->wanted);
     assert_ptr_equal(core_catalog_kind(&catalog, "vcpu"), core_catalog_find(&catalog, "vcpu"));
     assert_null(core_catalog_kind(&catalog, "cpu"));
-    assert_null(core_catalog_kind(&catalog, "egress"));
+    assert_null(core_catalog_kind(&catalog, "nosuch"));
 
     struct core_plugin *added = NULL;
     struct kern_error err = {0};

@@ -365,6 +365,12 @@ static void test_resolver(void **state)
     plan_host(fake);
     assert_written(fake, "/etc/resolv.conf", "# This box has no network");
     assert_false(contains(find(&fake->plan, "/etc/nsswitch.conf"), "dns"));
+    fake->facts.egress = 1;
+    plan_host(fake);
+    assert_written(fake, "/etc/resolv.conf",
+                   "# Answers for the hosts that this box may reach.\nnameserver 127.0.0.11\n");
+    assert_written(fake, "/etc/nsswitch.conf", "hosts: files dns\n");
+    fake->facts.egress = 0;
     fake->facts.share_network = 1;
     plan_host(fake);
     assert_written(fake, "/etc/resolv.conf", "nameserver 192.0.2.1\n");

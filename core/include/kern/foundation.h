@@ -96,6 +96,9 @@ uint64_t kern_memory_cap(const kern_box *box);
 /* enter: HOME of the command, unless a flag or a file of variables set it. */
 void kern_child_home(kern_box *box, const char *home);
 int32_t kern_own_terminal(const kern_box *box);
+/* The box may reach some hosts by name: egress rules were given. Its resolver is KERN_BOX_RESOLVER then, on its own loopback. */
+int32_t kern_has_egress(const kern_box *box);
+#define KERN_BOX_RESOLVER "127.0.0.11"
 
 /* ---- limits and control groups: where the box's groups are, what they enforce, what they counted ---- */
 

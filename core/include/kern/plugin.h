@@ -309,6 +309,9 @@ void kern_report_int(kern_box *box, const char *key, int64_t value);
 /* Something was denied: `kind` is "hosts" or "devices"; `what` names it, `reason` says why. Counted in the report under
  * "denied", shown once as a note. [host] */
 void kern_report_denied(kern_box *box, const char *kind, const char *what, const char *reason);
+/* The same for a host of which the port is known (0: none was named), `count` times at once. [host] */
+void kern_report_denied_host(kern_box *box, const char *name, uint32_t port, const char *reason,
+                             uint64_t count);
 
 /* What happened to the box, for plugins that keep a record of it. */
 #define KERN_EVENT_STARTED 1u /* the command was executed */

@@ -1,0 +1,175 @@
+/* The check of what a client says; see egress_check.h. Pure; in the worker. */
+#include "egress_check.h"
+
+#include "egress_denial.h"
+#include "egress_tls.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define RECORD_CHANGE_CIPHER 20
+#define RECORD_ALERT         21
+#define RECORD_HANDSHAKE     22
+
+static long refuse(struct egress_check *check, uint8_t reason, const char *why)
+{
+    check->refused = reason;
+    check->why = why;
+    return -EACCES;
+}
+
+void egress_check_start(struct egress_check *check, const char *name, uint16_t port, int ech)
+{
+    *check = (struct egress_check){.port = port, .must = port == 80 || port == 443, .ech = ech != 0};
+    memcpy(check->name, name, strlen(name) + 1); /* a clean name: it fits */
+}
+
+/* ---- TLS ---- */
+
+static long check_hello(struct egress_check *check, const uint8_t *bytes, size_t length)
+{
+    struct egress_hello hello;
+    int failed = egress_tls_hello(bytes, length, &hello);
+    if (failed == -EAGAIN)
+        return 0;
+    if (failed != 0)
+        return refuse(check, EGRESS_DENIAL_NOT_WEB, "a TLS handshake that cannot be read");
+    if (!hello.named)
+        return refuse(check, EGRESS_DENIAL_NO_NAME, NULL);
+    memcpy(check->said, hello.said, sizeof(check->said));
+    if (strcmp(hello.name, check->name) != 0)
+        return refuse(check, EGRESS_DENIAL_OTHER_NAME, NULL);
+    if (hello.hidden && !check->ech)
+        return refuse(check, EGRESS_DENIAL_HIDDEN, NULL);
+    check->said[0] = '\0';
+    check->state = EGRESS_CHECK_TLS;
+    return (long)hello.records;
+}
+
+/* A server that asks again (HelloRetryRequest) gets a second ClientHello, still in the clear: it must name the same host. The
+ * first record that is neither that nor a signal to change ciphers ends the part that can be seen. */
+static long check_records(struct egress_check *check, const uint8_t *bytes, size_t length)
+{
+    if (check->passing > 0) {
+        size_t step = length < check->passing ? length : check->passing;
+        check->passing -= step;
+        return (long)step;
+    }
+    if (bytes[0] == RECORD_HANDSHAKE) {
+        if (length < 6)
+            return 0;
+        if (bytes[5] == 1)
+            return check_hello(check, bytes, length);
+    } else if (bytes[0] == RECORD_CHANGE_CIPHER || bytes[0] == RECORD_ALERT) {
+        if (length < 5)
+            return 0;
+        check->passing = 5 + ((size_t)bytes[3] << 8 | bytes[4]);
+        return check_records(check, bytes, length);
+    }
+    check->state = EGRESS_CHECK_OPAQUE;
+    return (long)length;
+}
+
+/* ---- HTTP ---- */
+
+static int names_us(const struct egress_check *check, const struct egress_authority *host)
+{
+    return !host->is_address && strcmp(host->name, check->name) == 0 &&
+           (host->port == 0 || host->port == check->port);
+}
+
+static long check_head(struct egress_check *check, const uint8_t *bytes, size_t length)
+{
+    struct egress_head head;
+    const char *why = NULL;
+    int failed = egress_http_head(bytes, length, &head, &why);
+    if (failed == -EAGAIN) {
+        check->state = EGRESS_CHECK_HEAD;
+        return 0;
+    }
+    if (failed != 0)
+        return refuse(check, EGRESS_DENIAL_REQUEST, why);
+    if (head.connect)
+        return refuse(check, EGRESS_DENIAL_REQUEST, "a CONNECT inside a connection");
+    if (!names_us(check, &head.host)) {
+        memcpy(check->said, head.host.name, sizeof(check->said));
+        return refuse(check, EGRESS_DENIAL_OTHER_HOST, NULL);
+    }
+    check->left = head.body_length;
+    check->chunks = (struct egress_chunks){0};
+    check->state = head.upgrade                       ? EGRESS_CHECK_UPGRADE
+                   : head.body == EGRESS_BODY_LENGTH  ? EGRESS_CHECK_LENGTH
+                   : head.body == EGRESS_BODY_CHUNKED ? EGRESS_CHECK_CHUNKS
+                   : check->once                      ? EGRESS_CHECK_ENDED
+                                                      : EGRESS_CHECK_HEAD;
+    return (long)head.length;
+}
+
+static void end_body(struct egress_check *check)
+{
+    check->state = check->once ? EGRESS_CHECK_ENDED : EGRESS_CHECK_HEAD;
+}
+
+static long check_chunks(struct egress_check *check, const uint8_t *bytes, size_t length)
+{
+    size_t taken = 0;
+    int done = 0;
+    if (egress_http_chunks(&check->chunks, bytes, length, &taken, &done) != 0)
+        return refuse(check, EGRESS_DENIAL_REQUEST, "a chunk that is no plain chunk");
+    if (done)
+        end_body(check);
+    return (long)taken;
+}
+
+static long check_start(struct egress_check *check, const uint8_t *bytes, size_t length)
+{
+    if (bytes[0] == RECORD_HANDSHAKE && (length < 2 || bytes[1] == 3))
+        return check_hello(check, bytes, length);
+    int http = check->must ? 1 : egress_http_looks_so(bytes, length);
+    if (http == -EAGAIN)
+        return 0;
+    if (http == 1 && check->must && (bytes[0] < 'A' || bytes[0] > 'z'))
+        return refuse(check, EGRESS_DENIAL_NOT_WEB, NULL);
+    if (http == 1)
+        return check_head(check, bytes, length);
+    check->state = EGRESS_CHECK_OPAQUE;
+    return (long)length;
+}
+
+long egress_check_feed(struct egress_check *check, const uint8_t *bytes, size_t length)
+{
+    if (length == 0)
+        return 0;
+    switch (check->state) {
+    case EGRESS_CHECK_START:
+        return check_start(check, bytes, length);
+    case EGRESS_CHECK_TLS:
+        return check_records(check, bytes, length);
+    case EGRESS_CHECK_HEAD:
+        return check_head(check, bytes, length);
+    case EGRESS_CHECK_CHUNKS:
+        return check_chunks(check, bytes, length);
+    case EGRESS_CHECK_LENGTH: {
+        size_t step = length < check->left ? length : (size_t)check->left;
+        check->left -= step;
+        if (check->left == 0)
+            end_body(check);
+        return (long)step;
+    }
+    case EGRESS_CHECK_UPGRADE:
+        return 0;
+    case EGRESS_CHECK_OPAQUE:
+    case EGRESS_CHECK_ENDED:
+        break;
+    }
+    return (long)length;
+}
+
+void egress_check_answer(struct egress_check *check, const uint8_t *bytes, size_t length)
+{
+    if (check->state != EGRESS_CHECK_UPGRADE)
+        return;
+    /* An answer that came in pieces counts as no: what the client sends then must be a request again. */
+    int yes = length >= 12 && memcmp(bytes, "HTTP/1.1 101", 12) == 0;
+    check->state = yes ? EGRESS_CHECK_OPAQUE : EGRESS_CHECK_HEAD;
+}

@@ -1,0 +1,288 @@
+/* The worker of published ports: accepts on the host, connects in the box. It joins the box's user namespace and network, where
+ * every socket that it makes from then on is, and gives up what it may do there at once. Started by kern before the box, dies
+ * with it. */
+#include "egress_publish.h"
+
+#include "egress_confine.h"
+#include "egress_relay.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MAX_CONNS    4096
+#define MAX_SESSIONS 1024
+#define SESSION_MS   60000 /* a UDP peer that said nothing for so long is gone */
+#define TICK_MS      1000
+
+struct world;
+
+struct listener {
+    struct egress_source source; /* first */
+    struct world *world;
+    const struct egress_port *port;
+};
+
+/* A peer of a UDP port: it has a socket of its own in the box, so that the box can tell peers apart. */
+struct session {
+    struct egress_garbage garbage; /* first */
+    struct egress_source source;
+    struct listener *listener;
+    struct session *next;
+    struct sockaddr_storage peer;
+    socklen_t peer_size;
+    int64_t used_ms;
+};
+
+struct world {
+    struct egress_loop loop;
+    struct egress_relays relays;
+    struct listener *listener;
+    struct session *sessions;
+    uint32_t session_count;
+};
+
+/* ---- Into the box ---- */
+
+static int connect_box(uint16_t port, int type)
+{
+    struct sockaddr_in v4 = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in6 v6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int refused = 0;
+    for (int six = 0; six < 2; six++) {
+        int fd = socket(six ? AF_INET6 : AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0)
+            return -errno;
+        const struct sockaddr *to = six ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4;
+        int result = connect(fd, to, six ? sizeof(v6) : sizeof(v4)) == 0 ? 0 : errno;
+        socklen_t size = sizeof(refused);
+        if (result == EINPROGRESS) /* on a loopback the answer is there already, unless the box is busy */
+            result = getsockopt(fd, SOL_SOCKET, SO_ERROR, &refused, &size) == 0 ? refused : errno;
+        if (result == 0)
+            return fd;
+        (void)close(fd); /* nobody listens there */
+    }
+    return -ECONNREFUSED;
+}
+
+/* Who connects, for a server that wants to know: the first line of the PROXY protocol. */
+static int announce(struct egress_flow *up, int client)
+{
+    struct sockaddr_storage peer = {0}, own = {0};
+    socklen_t peer_size = sizeof(peer), own_size = sizeof(own);
+    char from[INET6_ADDRSTRLEN], to[INET6_ADDRSTRLEN], line[160];
+    if (getpeername(client, (struct sockaddr *)&peer, &peer_size) != 0 ||
+        getsockname(client, (struct sockaddr *)&own, &own_size) != 0)
+        return -errno;
+    int six = peer.ss_family == AF_INET6;
+    const struct sockaddr_in *peer4 = (const struct sockaddr_in *)&peer,
+                             *own4 = (const struct sockaddr_in *)&own;
+    const struct sockaddr_in6 *peer6 = (const struct sockaddr_in6 *)&peer,
+                              *own6 = (const struct sockaddr_in6 *)&own;
+    if (inet_ntop(peer.ss_family, six ? (const void *)&peer6->sin6_addr : &peer4->sin_addr, from,
+                  sizeof(from)) == NULL ||
+        inet_ntop(own.ss_family, six ? (const void *)&own6->sin6_addr : &own4->sin_addr, to, sizeof(to)) ==
+            NULL)
+        return -errno;
+    int length = snprintf(line, sizeof(line), "PROXY TCP%c %s %s %u %u\r\n", six ? '6' : '4', from, to,
+                          ntohs(six ? peer6->sin6_port : peer4->sin_port),
+                          ntohs(six ? own6->sin6_port : own4->sin_port)); /* fits */
+    return egress_flow_push(up, (const uint8_t *)line, (size_t)length);
+}
+
+static void refuse(int fd)
+{
+    static const struct linger now = {.l_onoff = 1, .l_linger = 0};
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now,
+                     sizeof(now)); /* a reset is what a closed port would say */
+    (void)close(fd);               /* nothing was said yet */
+}
+
+static void start(struct listener *listener, int client)
+{
+    struct world *world = listener->world;
+    struct egress_relay *relay = world->relays.count < MAX_CONNS ? calloc(1, sizeof(*relay)) : NULL;
+    int server = relay != NULL ? connect_box(listener->port->box, SOCK_STREAM) : -ENOMEM;
+    if (server < 0) {
+        free(relay);
+        refuse(client);
+        return;
+    }
+    egress_tune(client);
+    egress_tune(server);
+    egress_relay_start(&world->relays, relay, client, server);
+    if (!relay->ended && listener->port->proxy && announce(&relay->up, client) != 0)
+        egress_relay_end(relay, -EIO, 1);
+    egress_relay_pump(relay);
+}
+
+static void on_accept(struct egress_source *source, uint32_t events)
+{
+    (void)events; /* it was added for EPOLLIN only */
+    for (int turn = 0; turn < 64; turn++) {
+        int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            return;
+        start((struct listener *)source, fd);
+    }
+}
+
+/* ---- UDP ---- */
+
+static void end_session(struct world *world, struct session *session)
+{
+    for (struct session **at = &world->sessions; *at != NULL; at = &(*at)->next)
+        if (*at == session) {
+            *at = session->next;
+            break;
+        }
+    world->session_count--;
+    egress_loop_close(&session->source);
+    egress_loop_discard(&world->loop, &session->garbage);
+}
+
+static void on_reply(struct egress_source *source, uint32_t events)
+{
+    struct session *session = (struct session *)(void *)((char *)source - offsetof(struct session, source));
+    uint8_t bytes[65536];
+    (void)events; /* an error comes out of recv as well: the box's port is closed, perhaps not for long */
+    for (int turn = 0; turn < 64; turn++) {
+        ssize_t got = recv(source->fd, bytes, sizeof(bytes), 0);
+        if (got < 0)
+            return;
+        session->used_ms = session->listener->world->loop.now_ms;
+        (void)sendto(session->listener->source.fd, bytes, (size_t)got, MSG_NOSIGNAL,
+                     (struct sockaddr *)&session->peer, session->peer_size); /* lost like any datagram */
+    }
+}
+
+static struct session *find_session(struct listener *listener, const struct sockaddr_storage *peer,
+                                    socklen_t size)
+{
+    struct world *world = listener->world;
+    struct session *oldest = NULL;
+    for (struct session *at = world->sessions; at != NULL; at = at->next) {
+        if (at->listener == listener && at->peer_size == size && memcmp(&at->peer, peer, size) == 0)
+            return at;
+        if (oldest == NULL || at->used_ms < oldest->used_ms)
+            oldest = at;
+    }
+    if (world->session_count >= MAX_SESSIONS)
+        end_session(world, oldest);
+    struct session *session = calloc(1, sizeof(*session));
+    int fd = session != NULL ? connect_box(listener->port->box, SOCK_DGRAM) : -ENOMEM;
+    if (fd < 0) {
+        free(session);
+        return NULL;
+    }
+    session->source = (struct egress_source){fd, on_reply};
+    session->listener = listener;
+    memcpy(&session->peer, peer, size);
+    session->peer_size = size;
+    session->next = world->sessions;
+    world->sessions = session;
+    world->session_count++;
+    if (egress_loop_add(&world->loop, &session->source, EPOLLIN) == 0)
+        return session;
+    end_session(world, session);
+    return NULL;
+}
+
+static void on_datagram(struct egress_source *source, uint32_t events)
+{
+    struct listener *listener = (struct listener *)source;
+    uint8_t bytes[65536];
+    (void)events; /* it was added for EPOLLIN only */
+    for (int turn = 0; turn < 64; turn++) {
+        struct sockaddr_storage peer = {0};
+        socklen_t size = sizeof(peer);
+        ssize_t got = recvfrom(source->fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&peer, &size);
+        if (got < 0)
+            return;
+        struct session *session = find_session(listener, &peer, size);
+        if (session == NULL)
+            continue;
+        session->used_ms = listener->world->loop.now_ms;
+        (void)send(session->source.fd, bytes, (size_t)got, MSG_NOSIGNAL); /* lost like any datagram */
+    }
+}
+
+/* ---- Life ---- */
+
+/* As the owner of the box's user namespace this process may join it, and has all capabilities in it then: enough to join its
+ * network. They are given up before anybody speaks to this process. */
+static int join(int channel)
+{
+    uint32_t count = 0;
+    int fd[2];
+    int got = egress_receive_fds(channel, &count, sizeof(count), fd, 2, 0);
+    if (got != 2)
+        return got < 0 ? got : -EPIPE;
+    if (setns(fd[0], CLONE_NEWUSER) != 0 || setns(fd[1], CLONE_NEWNET) != 0)
+        return -errno;
+    (void)close(fd[0]); /* joined */
+    (void)close(fd[1]);
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}, {0}};
+    return syscall(SYS_capset, &header, none) == 0 ? 0 : -errno;
+}
+
+static int adopt(struct world *world, const struct egress_publish *publish)
+{
+    uint32_t count = 0;
+    int fd[EGRESS_MAX_PORTS];
+    int got = egress_receive_fds(publish->worker_end, &count, sizeof(count), fd, EGRESS_MAX_PORTS, 0);
+    if (got < 0 || (uint32_t)got != publish->ports->count)
+        return got < 0 ? got : -EPIPE;
+    world->listener = calloc((size_t)got, sizeof(*world->listener));
+    if (world->listener == NULL)
+        return -ENOMEM;
+    for (int i = 0; i < got; i++) {
+        const struct egress_port *port = &publish->ports->port[i];
+        world->listener[i] = (struct listener){{fd[i], port->udp ? on_datagram : on_accept}, world, port};
+    }
+    return 0;
+}
+
+static int listen_all(struct world *world, uint32_t count)
+{
+    int failed = 0;
+    for (uint32_t i = 0; failed == 0 && i < count; i++)
+        failed = egress_loop_add(&world->loop, &world->listener[i].source, EPOLLIN);
+    return failed;
+}
+
+int32_t egress_publish_serve(const struct egress_publish *publish)
+{
+    struct world *world = calloc(1, sizeof(*world));
+    int64_t next_ms = 0;
+    egress_raise_limit();
+    if (world == NULL || egress_loop_open(&world->loop) != 0 || adopt(world, publish) != 0 ||
+        join(publish->worker_end) != 0 || egress_confine() != 0 ||
+        listen_all(world, publish->ports->count) != 0)
+        return 1;
+    world->relays.loop = &world->loop;
+    for (;;) {
+        int wait = egress_relays_turn(&world->relays, world->sessions != NULL ? TICK_MS : -1);
+        if (egress_loop_turn(&world->loop, wait) != 0)
+            return 1;
+        if (world->loop.now_ms < next_ms)
+            continue;
+        next_ms = world->loop.now_ms + TICK_MS;
+        for (struct session *at = world->sessions, *next; at != NULL; at = next) {
+            next = at->next;
+            if (at->used_ms + SESSION_MS < world->loop.now_ms)
+                end_session(world, at);
+        }
+    }
+}

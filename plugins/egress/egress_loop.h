@@ -1,0 +1,32 @@
+/* A small epoll loop for the workers of this plugin: one process, one thread, edge-triggered. */
+#ifndef EGRESS_LOOP_H
+#define EGRESS_LOOP_H
+
+#include <stdint.h>
+
+struct egress_source {
+    int fd; /* -1: closed, and what is still in this round of events about it is not delivered */
+    void (*fn)(struct egress_source *source, uint32_t events);
+};
+
+/* What must outlive the round of events in which it ended: freed after it. First member of such structures. */
+struct egress_garbage {
+    struct egress_garbage *next;
+};
+
+struct egress_loop {
+    int epoll;
+    int64_t now_ms; /* CLOCK_MONOTONIC, read once a round */
+    struct egress_garbage *garbage;
+};
+
+int egress_loop_open(struct egress_loop *loop);
+int egress_loop_add(struct egress_loop *loop, struct egress_source *source, uint32_t events);
+/* Closes the descriptor; the memory of the source must live until the round is over. */
+void egress_loop_close(struct egress_source *source);
+void egress_loop_discard(struct egress_loop *loop, struct egress_garbage *garbage);
+/* One round. 0 or -errno. */
+int egress_loop_turn(struct egress_loop *loop, int timeout_ms);
+int64_t egress_now_ms(void);
+
+#endif

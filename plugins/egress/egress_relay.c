@@ -1,0 +1,115 @@
+/* A relayed connection; see egress_relay.h. Runs in a worker. */
+#include "egress_relay.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+void egress_tune(int fd)
+{
+    static const int on = 1, idle = 60, interval = 15, probes = 4;
+    /* None of these can fail on a TCP socket, and without them the connection still works. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
+static void on_event(struct egress_source *source, uint32_t events)
+{
+    struct egress_side *side = (struct egress_side *)source;
+    struct egress_relay *relay = side->relay;
+    struct egress_flow *reads = side == &relay->client ? &relay->up : &relay->down;
+    if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
+        reads->readable = 1;
+    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
+        reads->hung = 1;
+    egress_relay_pump(relay);
+}
+
+void egress_relay_start(struct egress_relays *all, struct egress_relay *relay, int client, int server)
+{
+    relay->all = all;
+    relay->client = (struct egress_side){{client, on_event}, relay};
+    relay->server = (struct egress_side){{server, on_event}, relay};
+    egress_flow_init(&relay->up, client, server);
+    egress_flow_init(&relay->down, server, client);
+    all->count++;
+    const uint32_t events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    int failed = egress_loop_add(all->loop, &relay->client.source, events);
+    if (failed == 0)
+        failed = egress_loop_add(all->loop, &relay->server.source, events);
+    if (failed != 0)
+        egress_relay_end(relay, failed, 1);
+}
+
+static void reset(int fd)
+{
+    static const struct linger now = {.l_onoff = 1, .l_linger = 0};
+    if (fd >= 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)); /* an orderly end then */
+}
+
+void egress_relay_end(struct egress_relay *relay, int failed, int with_reset)
+{
+    if (relay->ended)
+        return;
+    relay->ended = 1;
+    if (with_reset) {
+        reset(relay->client.source.fd);
+        reset(relay->server.source.fd);
+    }
+    egress_loop_close(&relay->client.source);
+    egress_loop_close(&relay->server.source);
+    egress_flow_clear(&relay->up);
+    egress_flow_clear(&relay->down);
+    relay->all->count--;
+    if (relay->over != NULL)
+        relay->over(relay, failed);
+    if (!relay->ready) /* else the list of those that wait for their turn still leads here */
+        egress_loop_discard(relay->all->loop, &relay->garbage);
+}
+
+void egress_relay_pump(struct egress_relay *relay)
+{
+    if (relay->ended)
+        return;
+    int up = egress_flow_pump(&relay->up, &relay->all->pipes);
+    int down = up >= 0 ? egress_flow_pump(&relay->down, &relay->all->pipes) : 0;
+    /* What the server said may be what the client's next bytes waited for. */
+    if (up == 0 && down >= 0 && relay->up.filter != NULL && relay->up.held != NULL)
+        up = egress_flow_pump(&relay->up, &relay->all->pipes);
+    if (up < 0 || down < 0) {
+        egress_relay_end(relay, up < 0 ? up : down, 1);
+        return;
+    }
+    if (relay->up.shut && relay->down.shut) {
+        egress_relay_end(relay, 0, 0);
+        return;
+    }
+    if ((up == 1 || down == 1) && !relay->ready) {
+        relay->ready = 1;
+        relay->next_ready = relay->all->ready;
+        relay->all->ready = relay;
+    }
+}
+
+int egress_relays_turn(struct egress_relays *all, int otherwise)
+{
+    struct egress_relay *list = all->ready;
+    all->ready = NULL;
+    while (list != NULL) {
+        struct egress_relay *relay = list;
+        list = relay->next_ready;
+        relay->ready = 0;
+        if (relay->ended)
+            egress_loop_discard(all->loop, &relay->garbage);
+        else
+            egress_relay_pump(relay);
+    }
+    return all->ready != NULL ? 0 : otherwise;
+}

@@ -1,0 +1,44 @@
+/* A relayed connection: two sockets, two flows. Runs in a worker. */
+#ifndef EGRESS_RELAY_H
+#define EGRESS_RELAY_H
+
+#include "egress_flow.h"
+#include "egress_loop.h"
+
+struct egress_relays;
+
+struct egress_side {
+    struct egress_source source; /* first: events come here */
+    struct egress_relay *relay;
+};
+
+struct egress_relay {
+    struct egress_garbage garbage; /* first */
+    struct egress_relays *all;
+    struct egress_relay *next_ready; /* those that had their share and have more */
+    uint8_t ready, ended, registered;
+    struct egress_side client, server;
+    struct egress_flow up, down; /* client to server, server to client */
+    /* Told once, when the connection is over; `failed` is 0 or the -errno of the flow that broke. The structure itself is freed
+     * by the loop. */
+    void (*over)(struct egress_relay *relay, int failed);
+};
+
+struct egress_relays {
+    struct egress_loop *loop;
+    struct egress_pipes pipes;
+    struct egress_relay *ready;
+    uint32_t count;
+};
+
+/* Both sockets are connected and non-blocking; the relay owns them. */
+void egress_relay_start(struct egress_relays *all, struct egress_relay *relay, int client, int server);
+void egress_relay_pump(struct egress_relay *relay);
+/* Ends it; with a reset where `reset`, so that no side takes it for an orderly end. */
+void egress_relay_end(struct egress_relay *relay, int failed, int reset);
+/* Another turn for those that had their share. Returns how long the loop may sleep: 0 or `otherwise`. */
+int egress_relays_turn(struct egress_relays *all, int otherwise);
+/* TCP_NODELAY and keepalive, as every connection here wants them. */
+void egress_tune(int fd);
+
+#endif
