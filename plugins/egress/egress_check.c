@@ -157,9 +157,9 @@ long egress_check_feed(struct egress_check *check, const uint8_t *bytes, size_t 
         return (long)step;
     }
     case EGRESS_CHECK_UPGRADE:
+    case EGRESS_CHECK_ENDED: /* nothing that comes after the one request goes anywhere */
         return 0;
     case EGRESS_CHECK_OPAQUE:
-    case EGRESS_CHECK_ENDED:
         break;
     }
     return (long)length;

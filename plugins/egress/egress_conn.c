@@ -66,7 +66,7 @@ static void settle_deadline(struct egress_conn *conn)
     const struct egress_flow *up = &conn->relay.up;
     int open = up->filter != NULL &&
                ((state == EGRESS_CHECK_START && conn->check.must) || (up->held != NULL && up->cleared == 0));
-    if (!open || state == EGRESS_CHECK_OPAQUE || state == EGRESS_CHECK_UPGRADE)
+    if (!open || state == EGRESS_CHECK_OPAQUE || state == EGRESS_CHECK_UPGRADE || state == EGRESS_CHECK_ENDED)
         conn->deadline_ms = 0;
     else if (conn->deadline_ms == 0)
         conn->deadline_ms = conn->world->loop.now_ms + HELLO_MS;

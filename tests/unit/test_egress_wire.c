@@ -350,6 +350,7 @@ static void every_request_must_name_the_host(void **state)
     check.once = 1;
     assert_int_equal(feed(&check, POST, strlen(POST)), strlen(POST));
     assert_int_equal(check.state, EGRESS_CHECK_ENDED);
+    assert_int_equal(feed(&check, GOOD, strlen(GOOD)), 0);
 }
 
 static void what_is_neither_is_refused_on_web_ports_only(void **state)
