@@ -3,6 +3,8 @@
 #ifndef CORE_CMD_H
 #define CORE_CMD_H
 
+#include <stdbool.h>
+
 #include "kern/plugin.h"
 
 int core_cmd_box(int argc, char **argv);
@@ -14,6 +16,8 @@ int core_cmd_exec(int argc, char **argv);
 int core_cmd_examples(int argc, char **argv);
 int core_cmd_probe(int argc, char **argv);
 int core_cmd_image(int argc, char **argv);
+/* Whether the store has an image that this word means. */
+bool core_image_is_here(const char *word);
 int core_cmd_help(int argc, char **argv);
 int core_cmd_inspect(int argc, char **argv);
 int core_cmd_kill(int argc, char **argv);

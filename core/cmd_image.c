@@ -42,6 +42,16 @@ static int run(int argc, char **argv, struct kern_error *err, int *ret_done)
     return failed;
 }
 
+bool core_image_is_here(const char *word)
+{
+    struct kern_error ignored = {0};
+    union {
+        void *object;
+        int (*has)(const char *text);
+    } tool = {.object = core_plugin_companion("image_tool", "image_tool_has", &ignored)};
+    return tool.object != NULL && tool.has(word) == 1;
+}
+
 int core_cmd_image(int argc, char **argv)
 {
     struct kern_error err = {0};

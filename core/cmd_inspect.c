@@ -110,8 +110,25 @@ static void print_lines(const char *json)
     (void)printf("\n"); /* as above */
 }
 
+/* A living box comes first; the name of an image may have characters that no box's has. */
+static bool means_image(int argc, char **argv)
+{
+    const char *word = NULL;
+    for (int i = 1; word == NULL && i < argc; i++)
+        word = argv[i][0] != '-' ? argv[i] : NULL;
+    if (word == NULL || strpbrk(word, "/:@") != NULL)
+        return word != NULL;
+    struct kern_error ignored = {0};
+    struct core_record record = {0};
+    bool is_box = core_record_find(word, &record, &ignored) == 0;
+    core_record_clear(&record);
+    return !is_box && core_image_is_here(word);
+}
+
 int core_cmd_inspect(int argc, char **argv)
 {
+    if (means_image(argc, argv))
+        return core_cmd_image(argc, argv);
     cleanup(drop_call) struct call call = {0};
     int code = begin(&call, argc, argv, true);
     for (size_t i = 0; code < 0 && i < call.target.count; i++) {

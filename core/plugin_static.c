@@ -60,6 +60,7 @@ extern int seccomp_json_compile(const char *text, size_t len, const char *file, 
                                 struct kern_error *err);
 extern int image_tool(const char *verb, int count, char **words, const kern_values *values,
                       struct kern_error *err);
+extern int image_tool_has(const char *text);
 extern int image_tool_repair(const char *full, int want_range, struct kern_error *err);
 
 void *core_plugin_companion(const char *object, const char *function, struct kern_error *err)
@@ -70,6 +71,8 @@ void *core_plugin_companion(const char *object, const char *function, struct ker
         return (void *)vgpio_probe;
     if (strcmp(function, "image_tool") == 0)
         return (void *)image_tool;
+    if (strcmp(function, "image_tool_has") == 0)
+        return (void *)image_tool_has;
     if (strcmp(function, "image_tool_repair") == 0)
         return (void *)image_tool_repair;
     if (strcmp(object, "image_registry") == 0) {

@@ -43,6 +43,19 @@ int image_tool(const char *verb, int count, char **words, const kern_values *val
     return kern_refuse(err, 0, "unknown verb \"%s\"", verb);
 }
 
+int image_tool_has(const char *text)
+{
+    struct image_store *store = NULL;
+    struct image_resolved image = {0};
+    struct kern_error ignored = {0};
+    char full[IMAGE_REF_SIZE];
+    int found =
+        image_store_open(&store, &ignored) == 0 && image_find(store, text, full, &image, &ignored) == 0;
+    image_resolved_clear(&image);
+    image_store_close(store);
+    return found;
+}
+
 int image_tool_repair(const char *full, int want_range, struct kern_error *err)
 {
     struct image_store *store = NULL;

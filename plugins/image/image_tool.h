@@ -14,6 +14,8 @@ struct image_call {
 /* The exported entry; 0, or a negative errno with the error filled. */
 KERN_EXPORT int image_tool(const char *verb, int count, char **words, const kern_values *values,
                            struct kern_error *err);
+/* 1 when the store has an image that the text means. */
+KERN_EXPORT int image_tool_has(const char *text);
 /* The exported entry for a start: unpacks what is missing for these ids. Prints nothing. */
 KERN_EXPORT int image_tool_repair(const char *full, int want_range, struct kern_error *err);
 

@@ -1,7 +1,9 @@
 """The store of images and the verbs around it, also when several are at work or one is killed."""
 
 import gzip
+import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -69,6 +71,32 @@ class Verbs(Images):
         self.says("/bin/true")
         self.assertIn("needs an image", self.verb("tag", "base", code=1).err)
 
+    def test_inspect(self):
+        name = self.made(layer(entry("x", "1")), Env=["A=1"], Cmd=["a", "b"], User="ann", WorkingDir="/w", StopSignal="SIGINT")
+        image = json.loads(self.verb("inspect", name).out)[0]
+        self.assertEqual((image["image"], image["env"], image["cmd"], image["user"], image["workdir"], image["stop_signal"]),
+                         (name, ["A=1"], ["a", "b"], "ann", "/w", "SIGINT"))
+        self.assertEqual([row["unpacked"] for row in image["layers"]], [True, True])
+        self.assertEqual(image["digest"], self.list()[name]["digest"])
+        self.assertEqual(json.loads(self.verb("inspect", "base").out)[0]["image"], "base:latest")
+        self.assertIn("cannot find image", self.verb("inspect", "not:here", code=1).err)
+        self.assertIn("no", self.verb("inspect", "not-here", code=1).err)
+
+    def test_layers_that_were_lost_are_unpacked_again(self):
+        name = self.made(layer(entry("x", "again")))
+        shutil.rmtree(self.store("layers")) if self.me.is_root else os.rename(self.store("layers"), self.store("lost"))
+        self.assertEqual(self.says("/bin/cat", "/x", name=name), "again")
+        if not self.me.is_root:
+            shutil.rmtree(self.store("lost"))
+
+    def test_a_blob_that_rotted(self):
+        name = self.made(layer(entry("x", "rots")))
+        blob = json.loads(self.verb("inspect", name).out)[0]["id"][7:]
+        with open(self.store("blobs", blob), "r+b") as file:
+            file.write(b"X")
+        self.assertIn("its bytes are those of", self.verb("tag", name, "x:2", code=1).err)
+        self.assertEqual(self.says("/bin/cat", "/x", name=name), "rots")  # what is unpacked already is whole
+
     def test_a_tag_that_moves_on(self):
         one, two = layer(entry("v", "1")), layer(entry("v", "2"))
         self.load(imagekit.docker_archive([self.bottom, one], tags=["moves:1"]))
@@ -124,7 +152,7 @@ class Verbs(Images):
         self.verb("load", "-i", path)
         whole = time.monotonic() - started
         self.verb("rmi", "made:1")
-        moments = int(os.environ.get("KERN_KILLS", "12"))
+        moments = int(os.environ.get("KERN_KILLS", "8"))
         for i in range(moments):
             running = self.start("load", "-i", path, env=self.env)
             time.sleep(whole * i / moments)
