@@ -32,6 +32,7 @@ int core_cmd_rm(int argc, char **argv);
 int core_cmd_stats(int argc, char **argv);
 int core_cmd_stop(int argc, char **argv);
 int core_cmd_validate(int argc, char **argv);
+int core_cmd_volume(int argc, char **argv);
 int core_cmd_version(int argc, char **argv);
 int core_cmd_wait(int argc, char **argv);
 

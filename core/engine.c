@@ -17,6 +17,7 @@
 #include "registry.h"
 #include "report.h"
 #include "scratch.h"
+#include "secrets.h"
 #include "supervise.h"
 #include "sys.h"
 #include "worker.h"
@@ -269,6 +270,8 @@ static int compose(kern_box *box, struct kern_error *err)
     mark(box, "plugins");
     if (failed == 0)
         core_guard_listen(box, true);
+    if (failed == 0)
+        failed = core_secrets_add(box, err);
     if (failed == 0)
         failed = prepare_all(box, err);
     core_guard_listen(box, false);

@@ -103,6 +103,7 @@ void core_record_describe(kern_box *box)
     put_number(&text, "started", (int64_t)now.tv_sec - age_s);
     put_identity(&text, box);
     put_list(&text, "port", &box->options, "publish");
+    put_list(&text, "volume", &box->options, "volume");
     put_list(&text, "egress", &box->options, "egress-allow");
     put_list(&text, "landlock-rw", &box->options, "landlock-rw");
     for (uint32_t i = 0; i < box->limit_count; i++) {

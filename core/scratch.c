@@ -95,3 +95,8 @@ void core_scratch_remove(kern_box *box)
     kern_close_fd(&box->disk_fd);
     core_scratch_sweep(box->id);
 }
+
+int core_remove_tree(int parent, const char *name)
+{
+    return remove_below(parent, name, 0);
+}

@@ -9,4 +9,7 @@ void core_scratch_remove(kern_box *box);
 /* What a killed run left: `id` is the name of the box's directory. */
 void core_scratch_sweep(const char *id);
 
+/* `name` in the directory `parent` and all below it, without following links. 0, or -errno with as much gone as could be. */
+int core_remove_tree(int parent, const char *name);
+
 #endif

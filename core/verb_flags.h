@@ -80,6 +80,12 @@ static const struct kern_option logs_flags[] = {
     {.name = NULL},
 };
 
+static const struct kern_option volume_flags[] = {
+    {.name = "json", .type = KERN_BOOL, .flags = FLAG, .help = "ls: print JSON"},
+    {.name = "force", .type = KERN_BOOL, .flags = FLAG, .letter = "f", .help = "prune: do it"},
+    {.name = NULL},
+};
+
 static const struct kern_option exec_flags[] = {
     {.name = "tty",
      .type = KERN_BOOL,

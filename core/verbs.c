@@ -181,6 +181,16 @@ static const struct core_verb verb_table[] = {
      .summary = "forget all ended boxes and their logs",
      .usage = "prune",
      .run = core_cmd_prune},
+    {.name = "volume",
+     .summary = "named volumes",
+     .usage = "volume create NAME ...\nvolume ls [--json]\nvolume inspect NAME ...\nvolume rm NAME ...\n"
+              "volume prune --force",
+     .detail =
+         "A named volume is a directory that -v NAME:/PATH puts into a box, made on first use. One that "
+         "a living box uses is not removed.",
+     .options = volume_flags,
+     .words = (const char *const[]){"create", "inspect", "ls", "prune", "rm", NULL},
+     .run = core_cmd_volume},
     {.name = "doctor",
      .summary = "say what this machine can do for a box, and what mends the rest",
      .usage = "doctor [--json]",
@@ -308,7 +318,7 @@ static const struct core_verb verb_table[] = {
 };
 
 /* Known by name, so that nobody hunts for a typing error. */
-static const char *const later_verbs[] = {"attach", "cp", "diff", "gpio", "mcp", "recover", "volume", NULL};
+static const char *const later_verbs[] = {"attach", "cp", "diff", "gpio", "mcp", "recover", NULL};
 
 const struct core_verb *core_verbs(void)
 {

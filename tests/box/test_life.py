@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -321,6 +322,98 @@ class Looks(LifeCase):
         self.assert_failed(self.kern("exec", name, "--", "true"), 1, "is paused", hint="kern unpause")
         self.succeed("unpause", name)
         self.assertEqual(self.kern("exec", name, "--", "true").code, 0)
+
+
+@as_root_and_user
+class Secrets(LifeCase):
+    def test_where_they_are(self):
+        secret = self.file("hush", name="key", mode=0o600)
+        out = self.shell("cat /run/secrets/key /run/secrets/other /run/secrets/typed; ls -ln /run/secrets; "
+                         "tr '\\0' ' ' </proc/1/cmdline; env; grep secrets /proc/self/mounts",
+                         options=["--secret", secret, "--secret", f"{secret}:other", "--secret", "typed=-"], text="loud")
+        self.assertTrue(out.startswith("hushhushloud"), out)
+        self.assertEqual(out.count("-r--------"), 3, out)
+        self.assertEqual(out.count("hush"), 2)
+        self.assertIn("tmpfs", out)
+
+    def test_they_are_nowhere_else(self):
+        secret = self.file("hush-hush", name="key", mode=0o600)
+        name = self.detach("sleep", "60", options=["--secret", secret])
+        self.assertNotIn("hush-hush", self.succeed("inspect", name, "--json") + self.succeed("ps", "--json"))
+        self.assertEqual(self.kern("exec", name, "--", "cat", "/run/secrets/key").out, "hush-hush")
+        self.assertNotEqual(self.kern("exec", name, "--", "sh", "-c", "echo x >/run/secrets/key").code, 0)
+        self.assertNotEqual(self.kern("exec", name, "--", "rm", "/run/secrets/key").code, 0)
+
+    def test_those_that_are_none(self):
+        secret = self.file("hush", name="key", mode=0o644)
+        self.refused("--secret", secret, parts=["everybody may read", "644"], hint="chmod o=")
+        self.refused("--secret", "/none", parts=['"/none"'])
+        self.refused("--secret", self.folder(mode=0o700) + ":x", parts=["not a regular file"])
+        for word in ("", ":x", "=-", "../x=-", f"{secret}:a/b", f"{secret}:.x"):
+            self.refused("--secret", word, parts=["cannot use --secret"])
+
+
+@as_root_and_user
+class Volumes(LifeCase):
+    def setUp(self):
+        self.env = {"XDG_DATA_HOME": self.folder()}
+
+    def volume(self, *words):
+        return self.kern("volume", *words, env=self.env)
+
+    def test_their_life(self):
+        self.assertEqual(self.volume("ls").out, "")
+        self.assertEqual(self.volume("create", "data", "more").out, "data\nmore\n")
+        self.assert_failed(self.volume("create", "data"), 1, "'data' is there already")
+        name = self.detach("sh", "-c", "echo 1 >/v/x; exec sleep 60", options=["-v", "data:/v"], env=self.env)
+        self.assertEqual(self.volume("ls").out, f"data  used by {name}\nmore\n")
+        self.assert_failed(self.volume("rm", "data"), 1, f"'data' is used by box '{name}'", hint=f"kern stop {name}")
+        found = json.loads(self.volume("inspect", "data").out)
+        self.assertEqual((found["name"], found["used_by"]), ("data", name))
+        self.assertTrue(os.path.isdir(found["path"]))
+        self.succeed("stop", name)
+        self.assertEqual(self.rooted("cat", "/v/x", options=["-v", "data:/v"], env=self.env).out, "1\n")
+        self.assertEqual(self.volume("rm", "data").out, "removed volume 'data'\n")
+        self.assertFalse(os.path.exists(found["path"]))
+        self.assert_failed(self.volume("prune"), 1, "every volume", hint="--force")
+        self.assertEqual(self.volume("prune", "--force").out, "removed volume 'more'\n")
+        self.assertEqual(json.loads(self.volume("ls", "--json").out), [])
+
+    def test_odd_words(self):
+        for words in ((), ("create",), ("rm",), ("inspect",), ("ls", "x"), ("nonsense",)):
+            self.assert_failed(self.volume(*words), 1, "kern volume takes", hint="--help")
+        for name in ("../x", ".x", "a/b", ""):
+            self.assertEqual(self.volume("create", name).code, 1)
+            self.assertEqual(self.volume("rm", name).code, 1)
+
+
+@as_root_and_user
+class Killed(LifeCase):
+    def test_kill_9_at_any_moment(self):
+        """Supervisors that are killed at random moments of their start, life and end: the box is dead, ps and stop tell the
+        truth, and the next command leaves nothing of it."""
+        rounds, marks = 60, []
+        for i in range(rounds):
+            name, mark = self.name("killed"), f"7{os.getpid()}.{i}"
+            running = self.start("box", name, "-q", "--rootfs", self.root, "-l", "k=v", "--", "sleep", mark, report=False)
+            time.sleep(random.random() * 0.03)
+            if i % 3 == 0:
+                running.signal(signal.SIGTERM)
+                time.sleep(random.random() * 0.004)
+            running.process.kill()
+            running.wait()
+            marks.append((name, mark))
+            kerntest._pids.add(running.pid)
+        for name, mark in marks:
+            self.assertTrue(kerntest.eventually(lambda: not kerntest.running("sleep", mark)), name)
+        names = [row["name"] for row in self.ps()]
+        self.assertEqual([name for name, _ in marks if name in names], [])
+        self.assertEqual(self.kern("stop", marks[0][0]).code, 1)
+
+        def left():
+            self.kern("ps")
+            return {key: found for key, found in kerntest.leaks(self.me.run_directories()).items() if key != "processes"}
+        self.assertFalse(kerntest.eventually(lambda: not left()) is False, left())
 
 
 if __name__ == "__main__":

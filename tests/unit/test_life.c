@@ -1,0 +1,90 @@
+/* The pure parts of a box's life: lines of a log, names of signals, words of --secret. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "logfile.h"
+#include "secrets.h"
+#include "signals.h"
+
+#include <signal.h>
+#include <string.h>
+
+static int parse(const char *text, struct core_log_line *ret_line)
+{
+    return core_logfile_parse(text, strlen(text), ret_line);
+}
+
+static void lines_of_a_log(void **state)
+{
+    (void)state;
+    struct core_log_line line;
+    assert_int_equal(parse("2026-01-02T03:04:05.123456789Z stdout F hello", &line), 0);
+    assert_int_equal(line.stream, 1);
+    assert_true(line.whole);
+    assert_int_equal(line.length, 5);
+    assert_memory_equal(line.text, "hello", 5);
+    assert_int_equal(line.time_length, 30);
+    assert_int_equal(parse("2026-01-02T03:04:05.123456789Z stderr P ", &line), 0);
+    assert_int_equal(line.stream, 2);
+    assert_false(line.whole);
+    assert_int_equal(line.length, 0);
+    static const char *const wrong[] = {"",
+                                        " ",
+                                        "hello",
+                                        "2026-01-02T03:04:05.123456789Z",
+                                        "2026-01-02T03:04:05.123456789Z stdout F",
+                                        "2026-01-02T03:04:05.123456789Z stdout X x",
+                                        "2026-01-02T03:04:05.123456789Z stdin F x",
+                                        "short stdout F x",
+                                        "2026-01-02T03:04:05.1234567890123456789Z stdout F x"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_not_equal(parse(wrong[i], &line), 0);
+}
+
+static void names_of_signals(void **state)
+{
+    (void)state;
+    assert_int_equal(core_signal_number("SIGTERM"), SIGTERM);
+    assert_int_equal(core_signal_number("term"), SIGTERM);
+    assert_int_equal(core_signal_number("sigusr1"), SIGUSR1);
+    assert_int_equal(core_signal_number("9"), SIGKILL);
+    assert_int_equal(core_signal_number("64"), 64);
+    static const char *const wrong[] = {"", "0", "65", "-1", "100", "9x", "SIG", "TERMS", " TERM", "1 "};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(core_signal_number(wrong[i]), 0);
+}
+
+static void words_of_secrets(void **state)
+{
+    (void)state;
+    struct core_secret secret;
+    struct kern_error err = {0};
+    assert_int_equal(core_secret_parse("/a/b", &secret, &err), 0);
+    assert_string_equal(secret.path, "/a/b");
+    assert_string_equal(secret.name, "b");
+    assert_int_equal(core_secret_parse("a:b:c", &secret, &err), 0);
+    assert_string_equal(secret.path, "a:b");
+    assert_string_equal(secret.name, "c");
+    assert_int_equal(core_secret_parse("key=-", &secret, &err), 0);
+    assert_string_equal(secret.path, "-");
+    assert_string_equal(secret.name, "key");
+    static const char *const wrong[] = {"",      "=-",  ":",   ":x", "x:",   "x:a/b", "a/",
+                                        "a b=-", ".=-", "x:.", "/",  "x:..", "../a=-"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        if (core_secret_parse(wrong[i], &secret, &err) == 0)
+            fail_msg("\"%s\" was taken", wrong[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_of_a_log),
+        cmocka_unit_test(names_of_signals),
+        cmocka_unit_test(words_of_secrets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
