@@ -135,6 +135,7 @@ struct core_worker {
 };
 
 struct core_execution;
+struct core_secret_file;
 
 struct core_field { /* "plugins": {owner: {key: value}} in the report */
     struct core_plugin *owner;
@@ -282,7 +283,16 @@ struct kern_box {
     bool stopping;            /* asked to end: nothing new starts in it */
     bool reentered;           /* child: this is an exec'd command's process */
     uint32_t sent;            /* child: descriptors handed to kern */
-    int64_t grace_ms;         /* CLOCK_MONOTONIC: SIGKILL then; 0 none */
+    bool resting;             /* between two runs of --restart */
+    bool restart;             /* another run follows */
+    bool health_restart;      /* it was ended to be started again */
+    int8_t health;            /* 1 healthy, -1 unhealthy, 0 not known yet */
+    uint32_t restarts, health_failures;
+    int64_t health_due_ms;
+    struct core_execution *health_check; /* one that runs */
+    struct core_secret_file *secret;     /* owned: read once, also when the box runs again */
+    size_t secret_count;
+    int64_t grace_ms; /* CLOCK_MONOTONIC: SIGKILL then; 0 none */
     int space_fd[CORE_SPACES];
     struct core_execution *execution[CORE_MAX_EXEC];
     int watched_fd; /* whose event is being handled, or -1 */

@@ -12,6 +12,7 @@
 #include "plugin.h"
 #include "registry.h"
 #include "report.h"
+#include "restart.h"
 #include "signals.h"
 
 #include <fcntl.h>
@@ -134,6 +135,8 @@ static int check_words(const kern_box *box, struct kern_error *err)
     const char *signal = kern_get_string(&box->options, "stop-signal");
     if (core_signal_number(signal) == 0)
         return kern_refuse(err, 0, "--stop-signal: \"%s\" is not a signal", signal);
+    if (core_restart_check(box, err) != 0)
+        return -EINVAL;
     for (uint32_t i = 0; i < kern_get_count(&box->options, "label"); i++) {
         const char *label = kern_get_item(&box->options, "label", i);
         if (label[0] == '=' || strchr(label, '=') == NULL)
@@ -247,6 +250,12 @@ static int run(kern_box *box)
     if (kern_get_int(&box->options, "detach") != 0 && core_detach(box, &parted))
         return parted;
     core_engine_run(box, &outcome, &err);
+    while (box->restart) {
+        core_restart_renew(box);
+        outcome = (struct core_outcome){0};
+        err = (struct kern_error){0};
+        core_engine_run(box, &outcome, &err);
+    }
     if (err.category != KERN_ERROR_NONE)
         print_failure(&outcome, &err);
     core_report_started(box, &outcome);

@@ -155,7 +155,7 @@ static void print_row(const struct core_record *record, time_t now, int name_wid
         (void)snprintf(state, sizeof(state), "%s%s%s", status_of(record), health != NULL ? " " : "",
                        health != NULL ? health : ""); /* words are short */
     core_escape(command != NULL ? command : "", clean, sizeof(clean));
-    (void)printf("%-*s  %7d  %-14s  %5s  %.*s\n", name_width, record->name, record->pid, state, age,
+    (void)printf("%-*s  %7d  %-18s  %5s  %.*s\n", name_width, record->name, record->pid, state, age,
                  room > 10 ? room : 10, clean); /* checked when standard output is closed */
 }
 
@@ -176,8 +176,8 @@ static void print_table(const struct core_records *records, const struct filter 
         if (is_shown(filter, &records->item[i]) && length > width)
             width = length;
     }
-    room = line_width() - width - 36;
-    (void)printf("%-*s  %7s  %-14s  %5s  %s\n", width, "NAME", "PID", "STATUS", "AGE",
+    room = line_width() - width - 40;
+    (void)printf("%-*s  %7s  %-18s  %5s  %s\n", width, "NAME", "PID", "STATUS", "AGE",
                  "COMMAND"); /* as above */
     for (size_t i = 0; i < records->count; i++)
         if (is_shown(filter, &records->item[i]))

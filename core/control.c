@@ -37,7 +37,9 @@ int core_control_listen(kern_box *box)
     socket_name(box, name, sizeof(name));
     struct kern_error ignored = {0};
     if (core_registry_record(box, "socket", name, &ignored) != 0)
-        return -EIO;                      /* what cannot be swept is not made */
+        return -EIO; /* what cannot be swept is not made */
+    if (box->control_fd >= 0)
+        return 0;                         /* of the run before */
     (void)unlinkat(box->run_fd, name, 0); /* a dead box's; usually there is none */
     if (mkdirat(box->run_fd, "sockets", 0700) != 0 && errno != EEXIST)
         return -errno;

@@ -65,6 +65,12 @@ bool core_detach(kern_box *box, int *ret_code)
     return true;
 }
 
+static void replace(int from, int to)
+{
+    if (from >= 0)
+        (void)dup2(from, to); /* both are open: cannot fail */
+}
+
 /* The row and the log of an earlier box of this name make room. */
 static int open_logs(kern_box *box, int ret_files[2], struct kern_error *err)
 {
@@ -79,10 +85,11 @@ static int open_logs(kern_box *box, int ret_files[2], struct kern_error *err)
     auto_fd folder = logs >= 0 ? core_registry_folder(logs, box->name) : -1;
     for (int i = 0; i < 2; i++) {
         char name[2] = {(char)('0' + i), '\0'};
-        ret_files[i] =
-            folder < 0
-                ? -1
-                : openat(folder, name, O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        ret_files[i] = folder < 0 ? -1
+                                  : openat(folder, name,
+                                           O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC |
+                                               (box->restarts == 0 ? O_TRUNC : 0),
+                                           0600);
         if (ret_files[i] < 0)
             return kern_fail(err, folder < 0 ? EPERM : errno, "cannot open the log of box \"%s\"", box->name);
     }
@@ -103,6 +110,8 @@ int core_detach_prepare(kern_box *box, struct kern_error *err)
     if (failed == 0 && box->std_fd[0] < 0)
         failed = kern_fail(err, errno, "cannot open \"/dev/null\"");
     const int32_t fds[4] = {out[0], problem[0], file[0], file[1]};
+    if (box->restarts > 0) /* nobody else would hear why it cannot run again */
+        replace(box->std_fd[2], STDERR_FILENO);
     box->current = &box->catalog->plugin[0]; /* the core's own row */
     if (failed == 0)
         failed = kern_add_worker(box, core_logfile_main, fds, 4, err);
@@ -115,12 +124,6 @@ int core_detach_prepare(kern_box *box, struct kern_error *err)
     return failed;
 }
 
-static void replace(int from, int to)
-{
-    if (from >= 0)
-        (void)dup2(from, to); /* both are open: cannot fail */
-}
-
 void core_detach_executed(kern_box *box)
 {
     auto_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -131,7 +134,7 @@ void core_detach_executed(kern_box *box)
     replace(null, STDIN_FILENO);
     replace(null, STDOUT_FILENO);
     replace(box->std_fd[2], STDERR_FILENO);
-    if (write(box->detach_fd, &hello, sizeof(hello)) < 0)
+    if (box->detach_fd >= 0 && write(box->detach_fd, &hello, sizeof(hello)) < 0)
         errno = 0; /* the caller has gone meanwhile: the box is detached all the same */
     kern_close_fd(&box->detach_fd);
 }
@@ -140,7 +143,7 @@ void core_detach_finish(kern_box *box)
 {
     if (!box->detached || box->log_worker == 0)
         return;
-    if (box->executed) {
+    if (box->executed || box->restarts > 0) {
         auto_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
         replace(null, STDERR_FILENO);
     }

@@ -16,6 +16,7 @@
 #include "records.h"
 #include "registry.h"
 #include "report.h"
+#include "restart.h"
 #include "scratch.h"
 #include "secrets.h"
 #include "supervise.h"
@@ -85,6 +86,7 @@ void core_box_clear(kern_box *box)
         kern_close_fd(fds[i]);
     for (size_t i = 0; i < CORE_SPACES; i++)
         kern_close_fd(&box->space_fd[i]);
+    core_secrets_clear(box);
     core_mounts_clear(box);
     core_list_clear(&box->env);
     for (char **word = box->image_command; word != NULL && *word != NULL; word++)
@@ -234,8 +236,9 @@ static bool must_fork(const kern_box *box)
 
 static int claim(kern_box *box, struct kern_error *err)
 {
-    int failed = core_registry_open(box, err);
-    if (failed == 0)
+    bool claimed = box->state_fd >= 0; /* it runs again */
+    int failed = claimed ? core_registry_renew(box, err) : core_registry_open(box, err);
+    if (failed == 0 && !claimed)
         failed = core_registry_claim(box, err);
     bool volumes = kern_get_count(&box->options, "volume") + kern_get_count(&box->options, "mount") > 0;
     if (failed == 0 && volumes && core_find_own_state(box) != 0)
@@ -276,7 +279,7 @@ static int compose(kern_box *box, struct kern_error *err)
         failed = prepare_all(box, err);
     core_guard_listen(box, false);
     mark(box, "prepare");
-    if (failed == 0)
+    if (failed == 0 && box->child_env == NULL) /* what was read for the first run counts for all */
         failed = box->bare ? core_env_build_host(box, err) : core_env_build(box, err);
     return failed;
 }
@@ -285,9 +288,9 @@ static int build(kern_box *box, struct kern_error *err)
 {
     int failed = claim(box, err);
     if (failed == 0)
-        failed = compose(box, err);
-    if (failed == 0)
         failed = core_detach_prepare(box, err);
+    if (failed == 0)
+        failed = compose(box, err);
     if (failed == 0)
         failed = core_workers_start(box, err);
     if (failed == 0) /* after the workers: whoever else held its other end would hide the exec */
@@ -438,7 +441,7 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
 {
     box->timing = getenv("KERN_TIMING") != NULL && getenv("KERN_TIMING")[0] != '\0';
     box->mark_ns = core_now_ns();
-    int failed = core_report_open(box, err);
+    int failed = box->restarts == 0 ? core_report_open(box, err) : 0;
     if (failed == 0)
         failed = build(box, err);
     if (failed != 0) {
@@ -462,10 +465,18 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
         core_report_not_alive(box);
     struct core_evidence evidence = gather(box, err);
     core_classify(&evidence, ret_outcome);
+    if (box->restarts > 0 && core_error_is_set(err))
+        core_log_error(err); /* into the log, while there is one */
     core_detach_finish(box);
     core_workers_stop(box);
     teardown_all(box, ret_outcome);
     core_guard_close(box);
+    core_launch_wait(box);
+    box->restart = core_restart_pause(box, ret_outcome);
+    if (box->restart) {
+        core_scratch_remove(box);
+        return;
+    }
     give_back(box, ret_outcome->exit_code);
     if (!box->swept && box->run_fd >= 0)
         core_registry_sweep(box); /* one that was executed has done so meanwhile */

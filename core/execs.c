@@ -5,6 +5,7 @@
 #include "cleanup.h"
 #include "clone.h"
 #include "launch.h"
+#include "restart.h"
 #include "supervise.h"
 #include "sys.h"
 
@@ -107,7 +108,7 @@ struct core_execution *core_exec_of_listener(const kern_box *box, int fd)
 }
 
 /* The command and what it started in its own session; what went elsewhere lives on in the box. */
-static void signal_all(const struct core_execution *execution, int signal)
+void core_exec_signal_all(const struct core_execution *execution, int signal)
 {
     if (execution->pidfd < 0)
         return;
@@ -184,10 +185,10 @@ static void on_client(kern_box *box, void *state, int32_t fd, uint32_t events)
     if (execution == NULL || (got < 0 && errno == EAGAIN))
         return;
     if (got == (ssize_t)sizeof(asked) && asked.signal > 0 && asked.signal < 65) {
-        signal_all(execution, (int)asked.signal);
+        core_exec_signal_all(execution, (int)asked.signal);
         return;
     }
-    signal_all(execution, SIGKILL); /* nobody waits for it any more */
+    core_exec_signal_all(execution, SIGKILL); /* nobody waits for it any more */
     kern_unwatch(box, fd);
     kern_close_fd(&execution->client);
 }
@@ -220,7 +221,10 @@ static void reap(struct core_execution *execution)
     memcpy(told.blocked_call, execution->blocked_call, sizeof(told.blocked_call));
     memcpy(told.blocked_program, execution->blocked_program, sizeof(told.blocked_program));
     tell(execution->client, &told, -1);
+    bool check = execution->is_check;
     drop(box, execution);
+    if (check)
+        core_health_result(box, status);
 }
 
 static void on_end(kern_box *box, void *state, int32_t fd, uint32_t events)
@@ -365,7 +369,7 @@ static int watch(struct core_execution *execution, struct kern_error *err)
     int failed = kern_watch(box, execution->pidfd, EPOLLIN, on_end, err);
     if (failed == 0)
         failed = kern_watch(box, execution->channel, EPOLLIN, on_channel, err);
-    if (failed == 0)
+    if (failed == 0 && execution->client >= 0)
         failed = kern_watch(box, execution->client, EPOLLIN, on_client, err);
     box->current = NULL;
     return failed;
@@ -377,6 +381,8 @@ static int check(const kern_box *box, const struct core_exec_ask *ask, size_t *r
     if (strncmp(ask->version, KERN_VERSION, sizeof(ask->version)) != 0)
         return kern_refuse(err, 0, "box \"%s\" was started by kern %s, this is another version", box->name,
                            KERN_VERSION);
+    if (box->resting)
+        return kern_refuse(err, 0, "box \"%s\" is between two runs", box->name);
     if (box->stopping || box->timed_out || box->stop_signal != 0)
         return kern_refuse(err, 0, "box \"%s\" is being stopped", box->name);
     if (!box->executed)
@@ -401,14 +407,9 @@ static int check(const kern_box *box, const struct core_exec_ask *ask, size_t *r
                        CORE_MAX_EXEC);
 }
 
-static int start(struct core_execution *execution, const struct core_exec_ask *ask, int words,
-                 struct kern_error *err)
+static int start(struct core_execution *execution, struct kern_error *err)
 {
-    int failed = read_words(execution, ask, words, err);
-    if (failed == 0)
-        failed = cut_words(execution, ask, err);
-    if (failed == 0)
-        failed = map_pages(execution, err);
+    int failed = map_pages(execution, err);
     if (failed == 0) {
         give_pipes(execution);
         failed = clone_helper(execution, err);
@@ -419,7 +420,7 @@ static int start(struct core_execution *execution, const struct core_exec_ask *a
         return failed;
     failed = watch(execution, err);
     if (failed != 0) { /* nobody would see its end */
-        signal_all(execution, SIGKILL);
+        core_exec_signal_all(execution, SIGKILL);
         (void)waitpid(execution->pid, NULL, __WALL);
     }
     return failed;
@@ -450,7 +451,11 @@ void core_exec_request(kern_box *box, int client, const struct core_exec_ask *as
                                          .flags = ask->flags,
                                          .window = {.ws_row = ask->rows, .ws_col = ask->columns}};
     if (failed == 0)
-        failed = start(execution, ask, words, &err);
+        failed = read_words(execution, ask, words, &err);
+    if (failed == 0)
+        failed = cut_words(execution, ask, &err);
+    if (failed == 0)
+        failed = start(execution, &err);
     if (failed != 0) {
         refuse(client, &err);
         release(execution);
@@ -459,11 +464,61 @@ void core_exec_request(kern_box *box, int client, const struct core_exec_ask *as
     box->execution[slot] = execution;
 }
 
+static int shell_words(struct core_execution *execution, const char *text)
+{
+    const char *own = kern_get_string(&execution->box->options, "workdir");
+    static const char head[] = "/bin/sh\0-c";
+    execution->words = malloc(sizeof(head) + strlen(text) + 1);
+    execution->command = calloc(4, sizeof(char *));
+    execution->env = calloc(4096 + 2, sizeof(char *));
+    if (execution->words == NULL || execution->command == NULL || execution->env == NULL)
+        return -ENOMEM;
+    memcpy(execution->words, head, sizeof(head));
+    memcpy(execution->words + sizeof(head), text, strlen(text) + 1);
+    execution->command[0] = execution->words;
+    execution->command[1] = execution->words + strlen(head) + 1;
+    execution->command[2] = execution->words + sizeof(head);
+    execution->workdir = own != NULL ? own : "/";
+    merge_env(execution, NULL, 0);
+    return 0;
+}
+
+int core_exec_check(kern_box *box, const char *text, struct core_execution **ret_execution,
+                    struct kern_error *err)
+{
+    const struct core_exec_ask ask = {.version = KERN_VERSION};
+    struct core_execution *execution = calloc(1, sizeof(*execution));
+    size_t slot = 0;
+    if (execution == NULL)
+        return kern_fail(err, ENOMEM, "cannot run a check in box \"%s\"", box->name);
+    *execution = (struct core_execution){.box = box,
+                                         .client = -1,
+                                         .channel = -1,
+                                         .child_channel = -1,
+                                         .pidfd = -1,
+                                         .listener = -1,
+                                         .is_check = true};
+    for (int i = 0; i < 3; i++)
+        execution->stream[i] = open("/dev/null", i == 0 ? O_RDONLY | O_CLOEXEC : O_WRONLY | O_CLOEXEC);
+    int failed = check(box, &ask, &slot, err);
+    if (failed == 0 && shell_words(execution, text) != 0)
+        failed = kern_fail(err, ENOMEM, "cannot run a check in box \"%s\"", box->name);
+    if (failed == 0)
+        failed = start(execution, err);
+    if (failed != 0) {
+        release(execution);
+        return failed;
+    }
+    box->execution[slot] = execution;
+    *ret_execution = execution;
+    return 0;
+}
+
 void core_execs_finish(kern_box *box)
 {
     for (size_t i = 0; i < CORE_MAX_EXEC; i++)
         if (box->execution[i] != NULL) {
-            signal_all(box->execution[i], SIGKILL); /* the box has gone, and it with it */
+            core_exec_signal_all(box->execution[i], SIGKILL); /* the box has gone, and it with it */
             reap(box->execution[i]);
         }
 }

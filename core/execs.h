@@ -56,11 +56,16 @@ struct core_execution {
     const char *workdir;
     char *stack; /* of the helper */
     bool started;
+    bool is_check; /* of --health-cmd: there is no client */
     char blocked_call[32], blocked_program[20];
 };
 
 /* Takes the client and the descriptors, whatever comes of it; answers the client itself. */
 void core_exec_request(kern_box *box, int client, const struct core_exec_ask *ask, int fds[CORE_EXEC_FDS]);
+/* The supervisor's own: `text` for the box's shell. Its end goes to core_health_result(). */
+int core_exec_check(kern_box *box, const char *text, struct core_execution **ret_execution,
+                    struct kern_error *err);
+void core_exec_signal_all(const struct core_execution *execution, int signal);
 /* After the box has ended: the last words to those who wait. */
 void core_execs_finish(kern_box *box);
 /* The execution whose filter sent what is being judged, or NULL. */

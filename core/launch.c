@@ -164,3 +164,11 @@ void core_launch_undo(kern_box *box)
     core_launch_wait(box);
     kern_close_fd(&box->outer_pidfd);
 }
+
+void core_launch_forget(kern_box *box)
+{
+    if (box->outer_stack != NULL)
+        (void)munmap(box->outer_stack - GUARD_SIZE,
+                     2 * (GUARD_SIZE + STACK_SIZE)); /* as map_stacks() made it */
+    box->outer_stack = box->inner_stack = NULL;
+}

@@ -17,6 +17,9 @@ int core_launch_host(kern_box *box, struct kern_error *err);
 /* Waits for it: status and usage then stand in box->shared. */
 void core_launch_host_reap(kern_box *box);
 
+/* The stacks of a box that has ended, before it runs again. Host side. */
+void core_launch_forget(kern_box *box);
+
 /* Asks newuidmap and newgidmap, side by side, to write the maps of `pid`. Host side. */
 int core_map_with_helpers(const struct kern_ids *ids, pid_t pid, struct kern_error *err);
 

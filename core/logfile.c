@@ -87,6 +87,17 @@ int32_t core_logfile_main(kern_box *box, void *state, const int32_t *fds, uint32
     (void)state;
     struct stream streams[2] = {{.fd = fds[0], .name = "stdout"}, {.fd = fds[1], .name = "stderr"}};
     struct log log = {.file = {fds[2], fds[3]}, .most = (uint64_t)kern_get_int(&box->options, "log-max")};
+    struct stat st[2];
+    for (int i = 0; i < 2 && count == 4; i++)
+        if (fstat(log.file[i], &st[i]) != 0)
+            return 1;
+    if (count == 4) { /* a box that runs again goes on where it was */
+        log.turn =
+            st[1].st_size > 0 &&
+            (st[1].st_mtim.tv_sec > st[0].st_mtim.tv_sec ||
+             (st[1].st_mtim.tv_sec == st[0].st_mtim.tv_sec && st[1].st_mtim.tv_nsec > st[0].st_mtim.tv_nsec));
+        log.size = (uint64_t)st[log.turn].st_size;
+    }
     struct pollfd wait[2] = {{.fd = fds[0], .events = POLLIN}, {.fd = fds[1], .events = POLLIN}};
     while (count == 4 && (wait[0].fd >= 0 || wait[1].fd >= 0)) {
         if (poll(wait, 2, -1) < 0 && errno != EINTR)

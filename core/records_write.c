@@ -147,10 +147,25 @@ static void write_row(int run, const char *name, const struct text *text)
         (void)unlinkat(folder, temporary, 0); /* half a row is none */
 }
 
+static void remove_log(int run, const char *name)
+{
+    char path[CORE_NAME_MAX + 16];
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof(path), "logs/%s/%d", name, i); /* names are bounded */
+        (void)unlinkat(run, path, 0);                              /* there may be none */
+    }
+    (void)snprintf(path, sizeof(path), "logs/%s", name); /* names are bounded */
+    (void)unlinkat(run, path, AT_REMOVEDIR);             /* there may be none */
+}
+
 void core_record_ended(kern_box *box, int exit_code)
 {
-    if (!box->detached || box->run_fd < 0 || !box->executed)
+    if (!box->detached || box->run_fd < 0 || box->state_fd < 0)
         return;
+    if (!box->executed && box->restarts == 0) {
+        remove_log(box->run_fd, box->name); /* it never was a box, and its caller has been told why */
+        return;
+    }
     struct text text = {0};
     put_number(&text, "pid", getpid());
     put_number(&text, "exit", exit_code);
@@ -180,17 +195,6 @@ void core_record_lost(int run, const char *name, const char *state)
     put_number(&text, "ended", (int64_t)time(NULL));
     write_row(run, name, &text);
     free(text.bytes);
-}
-
-static void remove_log(int run, const char *name)
-{
-    char path[CORE_NAME_MAX + 16];
-    for (int i = 0; i < 2; i++) {
-        (void)snprintf(path, sizeof(path), "logs/%s/%d", name, i); /* names are bounded */
-        (void)unlinkat(run, path, 0);                              /* there may be none */
-    }
-    (void)snprintf(path, sizeof(path), "logs/%s", name); /* names are bounded */
-    (void)unlinkat(run, path, AT_REMOVEDIR);             /* there may be none */
 }
 
 static int remove_row(int run, int folder, const char *name)

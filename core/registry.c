@@ -218,6 +218,15 @@ int core_registry_claim(kern_box *box, struct kern_error *err)
     return core_registry_record(box, "pid", pid, err);
 }
 
+int core_registry_renew(kern_box *box, struct kern_error *err)
+{
+    char pid[16];
+    (void)snprintf(pid, sizeof(pid), "%d", (int)getpid()); /* sized for it */
+    if (ftruncate(box->state_fd, 0) != 0 || lseek(box->state_fd, 0, SEEK_SET) != 0)
+        return kern_fail(err, errno, "cannot reset the state of box \"%s\"", box->name);
+    return core_registry_record(box, "pid", pid, err);
+}
+
 int core_registry_record(kern_box *box, const char *key, const char *value, struct kern_error *err)
 {
     char line[512];

@@ -11,6 +11,9 @@ int core_registry_open(kern_box *box, struct kern_error *err);
 /* Claims box->name (or makes one up) under a lock, before the box makes anything. Fills name, id and state_fd. */
 int core_registry_claim(kern_box *box, struct kern_error *err);
 
+/* The same box runs again: its state starts anew, and its name stays claimed meanwhile. */
+int core_registry_renew(kern_box *box, struct kern_error *err);
+
 /* Appends "KEY VALUE" to the state file, before the thing it names is made. */
 int core_registry_record(kern_box *box, const char *key, const char *value, struct kern_error *err);
 

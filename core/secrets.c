@@ -86,20 +86,36 @@ static int read_secret(const struct core_secret *secret, char *bytes, size_t *re
     return 0;
 }
 
-static int add(kern_box *box, const char *text, char *bytes, struct kern_error *err)
+static int remember(kern_box *box, const char *text, char *bytes, struct kern_error *err)
 {
     struct core_secret secret;
-    char target[96];
-    size_t length = 0;
+    struct core_secret_file *file = &box->secret[box->secret_count];
     int failed = core_secret_parse(text, &secret, err);
     if (failed == 0)
-        failed = read_secret(&secret, bytes, &length, err);
+        failed = read_secret(&secret, bytes, &file->length, err);
     if (failed != 0)
         return failed;
-    (void)snprintf(target, sizeof(target), "/run/secrets/%s", secret.name); /* sized for it */
-    /* Whom --user means is known only inside, and the file belongs to the box's root. */
-    bool other = kern_get_string(&box->options, "user") != NULL;
-    return kern_add_file(box, target, other ? 0444 : 0400, bytes, length, err);
+    (void)snprintf(file->target, sizeof(file->target), "/run/secrets/%s", secret.name); /* sized for it */
+    file->bytes = malloc(file->length + 1);
+    if (file->bytes == NULL)
+        return kern_fail(err, ENOMEM, "cannot keep secret \"%s\"", secret.name);
+    memcpy(file->bytes, bytes, file->length);
+    box->secret_count++;
+    return 0;
+}
+
+/* Standard input can be read once, and a file may be gone when a box runs again. */
+static int read_all(kern_box *box, uint32_t count, struct kern_error *err)
+{
+    auto_free char *bytes = malloc(SECRET_MOST + 1);
+    box->secret = calloc(count, sizeof(*box->secret));
+    if (bytes == NULL || box->secret == NULL)
+        return kern_fail(err, ENOMEM, "cannot read the secrets");
+    int failed = 0;
+    for (uint32_t i = 0; failed == 0 && i < count; i++)
+        failed = remember(box, kern_get_item(&box->options, "secret", i), bytes, err);
+    explicit_bzero(bytes, SECRET_MOST + 1);
+    return failed;
 }
 
 int core_secrets_add(kern_box *box, struct kern_error *err)
@@ -107,12 +123,23 @@ int core_secrets_add(kern_box *box, struct kern_error *err)
     uint32_t count = kern_get_count(&box->options, "secret");
     if (count == 0)
         return 0;
-    auto_free char *bytes = malloc(SECRET_MOST + 1);
-    if (bytes == NULL)
-        return kern_fail(err, ENOMEM, "cannot read the secrets");
-    int failed = kern_add_tmpfs(box, "/run/secrets", 65536, 0755, 0, err);
-    for (uint32_t i = 0; failed == 0 && i < count; i++)
-        failed = add(box, kern_get_item(&box->options, "secret", i), bytes, err);
-    explicit_bzero(bytes, SECRET_MOST + 1);
+    int failed = box->secret == NULL ? read_all(box, count, err) : 0;
+    if (failed == 0)
+        failed = kern_add_tmpfs(box, "/run/secrets", 65536, 0755, 0, err);
+    /* Whom --user means is known only inside, and the files belong to the box's root. */
+    uint32_t mode = kern_get_string(&box->options, "user") != NULL ? 0444 : 0400;
+    for (size_t i = 0; failed == 0 && i < box->secret_count; i++)
+        failed =
+            kern_add_file(box, box->secret[i].target, mode, box->secret[i].bytes, box->secret[i].length, err);
     return failed;
+}
+
+void core_secrets_clear(kern_box *box)
+{
+    for (size_t i = 0; box->secret != NULL && i < box->secret_count; i++) {
+        explicit_bzero(box->secret[i].bytes, box->secret[i].length);
+        free(box->secret[i].bytes);
+    }
+    free(box->secret);
+    box->secret = NULL;
 }

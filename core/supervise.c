@@ -12,6 +12,7 @@
 #include "execs.h"
 #include "records.h"
 #include "registry.h"
+#include "restart.h"
 #include "signals.h"
 #include "sys.h"
 
@@ -415,11 +416,11 @@ static void call_watch(void *arg)
     watch->fn(wakeup->box, watch->owner->state, watch->fd, wakeup->events);
 }
 
-static void on_watched(kern_box *box, int fd, uint32_t events)
+void core_dispatch_watched(kern_box *box, int fd, uint32_t events, bool own)
 {
     for (uint32_t i = 0; i < box->watch_count; i++) {
         struct core_watch watch = box->watch[i];
-        if (watch.fd != fd)
+        if (watch.fd != fd || (own && !watch.owner->builtin))
             continue;
         struct wakeup wakeup = {.box = box, .watch = watch, .events = events};
         box->watched_fd = fd;
@@ -501,7 +502,7 @@ static bool dispatch(kern_box *box, const struct epoll_event *event)
     else if (fd == box->control_fd)
         core_control_accept(box);
     else if (!is_worker(box, fd))
-        on_watched(box, fd, event->events);
+        core_dispatch_watched(box, fd, event->events, false);
     return false;
 }
 
@@ -526,7 +527,7 @@ static int wait_time(const kern_box *box)
 {
     bool relays = box->terminal.in.waiting || box->terminal.out.waiting;
     int64_t wait = box->settled && !relays ? -1 : SETTLED_MS;
-    const int64_t due[] = {box->deadline_ms, box->look_again_ms, box->grace_ms};
+    const int64_t due[] = {box->deadline_ms, box->look_again_ms, box->grace_ms, core_health_due(box)};
     for (size_t i = 0; i < sizeof(due) / sizeof(due[0]); i++) {
         if (due[i] == 0)
             continue;
@@ -560,6 +561,8 @@ void core_supervise(kern_box *box)
             look_again(box);
         else if (count == 0 && !box->settled)
             settle(box);
+        if (core_health_due(box) != 0 && now_ms() >= core_health_due(box))
+            core_health_look(box);
         if (box->grace_ms != 0 && now_ms() >= box->grace_ms) {
             box->grace_ms = 0;
             core_kill_box(box);

@@ -15,6 +15,8 @@ void core_kill_box(kern_box *box);
 void core_stop_box(kern_box *box, int signal);
 /* A gentle end from outside: core_stop_box() with the box's own stop signal, SIGKILL after `grace_ms` (-1: the box's). */
 void core_stop_gently(kern_box *box, int64_t grace_ms);
+/* A watched descriptor is ready: its callback runs. `own`: only where the plugin is one of kern's. */
+void core_dispatch_watched(kern_box *box, int fd, uint32_t events, bool own);
 int core_signal_command(const kern_box *box, int signal);
 /* The box's first process, as kern sees it; 0 when it has gone. */
 int core_command_pid(const kern_box *box);

@@ -5,6 +5,7 @@ import os
 import random
 import re
 import signal
+import statistics
 import subprocess
 import time
 
@@ -385,6 +386,85 @@ class Volumes(LifeCase):
         for name in ("../x", ".x", "a/b", ""):
             self.assertEqual(self.volume("create", name).code, 1)
             self.assertEqual(self.volume("rm", name).code, 1)
+
+
+@as_root_and_user
+class Again(LifeCase):
+    def test_always_until_it_is_stopped(self):
+        name = self.detach("sh", "-c", "echo run; exit 3", options=["--restart=always"])
+        self.assertTrue(kerntest.eventually(lambda: self.kern("logs", name).out.count("run") >= 3))
+        self.assertEqual(self.row(name)["pid"], self.supervisor)
+        self.assertTrue(kerntest.eventually(lambda: self.row(name)["status"] == "restarting"))
+        self.assert_failed(self.kern("exec", name, "--", "true"), 1, "is between two runs")
+        before = time.monotonic()
+        self.succeed("stop", name)
+        self.assertLess(time.monotonic() - before, 5)
+        runs = self.kern("logs", name).out.count("run")
+        time.sleep(0.5)
+        self.assertEqual(self.kern("logs", name).out.count("run"), runs)
+
+    def test_on_failure_and_its_most(self):
+        for policy in ("--restart=on-failure:2", "--restart"):
+            name = self.detach("sh", "-c", "echo run; exit 3", options=[policy, "--restart-max", "2"])
+            self.assertEqual(self.succeed("wait", name), "3\n")
+            self.assertEqual(self.kern("logs", name).out, "run\n" * 3)
+        name = self.detach("sh", "-c", "echo run", options=["--restart", "--health-timeout", "1", "--health-start-period=1"])
+        self.assertEqual(self.succeed("wait", name), "0\n")
+        self.assertEqual(self.kern("logs", name).out, "run\n")
+
+    def test_it_runs_as_it_did(self):
+        """What was read at the first start counts, whatever became of the files."""
+        env, secret = self.file("A=file\n"), self.file("hush\n", name="key", mode=0o600)
+        name = self.detach("sh", "-c", "echo $A; cat /run/secrets/key; id -u; grep SigBlk /proc/self/status; sleep 0.4; exit 1",
+                           options=["--restart=on-failure:1", "--env-file", env, "--secret", secret])
+        os.unlink(env)
+        os.unlink(secret)
+        self.assertEqual(self.succeed("wait", name), "1\n")
+        self.assertEqual(self.kern("logs", name).out, "file\nhush\n0\nSigBlk:\t0000000000000000\n" * 2)
+
+    def test_a_start_that_fails_is_not_tried_again(self):
+        done = self.kern("box", self.name(), "-d", "--restart=always", "--rootfs", self.root, "--", "none", report=False)
+        self.assertEqual((done.code, done.out), (127, ""), done)
+
+    def test_many_runs_keep_nothing(self):
+        name = self.detach("sh", "-c", "sleep 0.05; exit 1", options=["--restart=on-failure:4"])
+
+        def state():
+            with open(f"/proc/{self.supervisor}/maps", encoding="utf-8") as file:
+                return len(os.listdir(f"/proc/{self.supervisor}/fd")), len(file.readlines())
+        seen = []
+        while (row := self.row(name)) is not None:
+            try:
+                seen.append(state() if row["status"] == "restarting" else None)
+            except OSError:
+                break
+            time.sleep(0.03)
+        rests = [one[0] for one in seen if one is not None]
+        self.assertLessEqual(statistics.median(rests[len(rests) // 2:]), rests[0] + 1, rests)
+
+    def test_health(self):
+        name = self.detach("sh", "-c", "touch /tmp/up; exec sleep 60", options=[
+            "--health-cmd", "test -e /tmp/up", "--health-interval", "0.1", "--health-retries", "2"])
+        self.assertTrue(kerntest.eventually(lambda: self.row(name)["health"] == "healthy"))
+        self.assertEqual(self.row(name, "--filter", "health=healthy")["name"], name)
+        self.kern("exec", name, "--", "rm", "/tmp/up")
+        self.assertTrue(kerntest.eventually(lambda: self.row(name)["health"] == "unhealthy"))
+        self.assertEqual(self.row(name)["status"], "running")
+
+    def test_an_unhealthy_box_is_started_again_or_stopped(self):
+        name = self.detach("sh", "-c", "echo run; exec sleep 60", options=[
+            "--health-cmd", "exit 1", "--health-interval", "0.1", "--health-retries", "1", "--health-action", "restart"])
+        self.assertTrue(kerntest.eventually(lambda: self.kern("logs", name).out.count("run") >= 2))
+        self.succeed("stop", name)
+        name = self.detach("sleep", "60", options=["--health-cmd", "sleep 30", "--health-interval", "0.1", "--health-timeout",
+                                                   "0.1", "--health-retries", "2", "--health-action", "stop"])
+        self.assertEqual(self.succeed("wait", name), "143\n")
+
+    def test_words(self):
+        self.refused("--restart", parts=["--restart is for detached boxes"], hint="-d")
+        self.refused("--health-cmd", "x", parts=["--health-cmd is for detached boxes"], hint="-d")
+        for word in ("", "on-failure:", "on-failure:x", "never"):
+            self.refused(f"--restart={word}", parts=["--restart"])
 
 
 @as_root_and_user

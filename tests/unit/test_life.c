@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "logfile.h"
+#include "restart.h"
 #include "secrets.h"
 #include "signals.h"
 
@@ -79,12 +80,42 @@ static void words_of_secrets(void **state)
             fail_msg("\"%s\" was taken", wrong[i]);
 }
 
+static void words_of_restart(void **state)
+{
+    (void)state;
+    enum core_restart policy = CORE_RESTART_NO;
+    int64_t most = 10;
+    assert_int_equal(core_restart_parse("always", &policy, &most), 0);
+    assert_int_equal(policy, CORE_RESTART_ALWAYS);
+    assert_int_equal(core_restart_parse("on-failure", &policy, &most), 0);
+    assert_int_equal(policy, CORE_RESTART_FAILURE);
+    assert_int_equal(most, 10);
+    assert_int_equal(core_restart_parse("on-failure:3", &policy, &most), 0);
+    assert_int_equal(most, 3);
+    assert_int_equal(core_restart_parse("no", &policy, &most), 0);
+    assert_int_equal(policy, CORE_RESTART_NO);
+    static const char *const wrong[] = {
+        "", "on-failure:", "on-failure:-1", "on-failure:1x", "on-failure:9999999", "yes"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_not_equal(core_restart_parse(wrong[i], &policy, &most), 0);
+}
+
+static void pauses_grow_to_a_minute(void **state)
+{
+    (void)state;
+    assert_int_equal(core_restart_delay(0), 100);
+    assert_int_equal(core_restart_delay(1), 200);
+    assert_int_equal(core_restart_delay(5), 3200);
+    assert_int_equal(core_restart_delay(50), 60000);
+    assert_int_equal(core_restart_delay(UINT32_MAX), 60000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_of_a_log),
-        cmocka_unit_test(names_of_signals),
-        cmocka_unit_test(words_of_secrets),
+        cmocka_unit_test(lines_of_a_log),          cmocka_unit_test(names_of_signals),
+        cmocka_unit_test(words_of_secrets),        cmocka_unit_test(words_of_restart),
+        cmocka_unit_test(pauses_grow_to_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
