@@ -61,8 +61,8 @@ static int start(const struct core_record *record, const char *request, int *ret
     return 0;
 }
 
-int core_client_ask(const struct core_record *record, const char *request, char *ret_answer, size_t size,
-                    struct kern_error *err)
+int core_client_begin(const struct core_record *record, const char *request, char *ret_answer, size_t size,
+                      int *ret_fd, struct kern_error *err)
 {
     auto_fd fd = -1;
     int failed = start(record, request, &fd, err);
@@ -77,7 +77,15 @@ int core_client_ask(const struct core_record *record, const char *request, char 
     ret_answer[length] = '\0';
     if (strncmp(ret_answer, "error: ", 7) == 0)
         return kern_refuse(err, 0, "box '%s': %s", record->name, ret_answer + 7);
+    if (ret_fd != NULL)
+        *ret_fd = steal_fd(&fd);
     return 0;
+}
+
+int core_client_ask(const struct core_record *record, const char *request, char *ret_answer, size_t size,
+                    struct kern_error *err)
+{
+    return core_client_begin(record, request, ret_answer, size, NULL, err);
 }
 
 int core_client_wait(const struct core_record *record, int *ret_fd, struct kern_error *err)

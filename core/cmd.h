@@ -7,6 +7,7 @@
 
 #include "kern/plugin.h"
 
+int core_cmd_attach(int argc, char **argv);
 int core_cmd_box(int argc, char **argv);
 int core_cmd_run(int argc, char **argv);
 int core_cmd_completion(int argc, char **argv);

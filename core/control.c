@@ -2,6 +2,7 @@
  * answered without waiting: a client that does not read loses its answer, never our time. */
 #include "control.h"
 
+#include "attach_client.h"
 #include "cleanup.h"
 #include "execs.h"
 #include "records.h"
@@ -135,6 +136,52 @@ static ssize_t receive(int fd, void *packet, size_t size, int ret_fds[CORE_EXEC_
     return length;
 }
 
+/* ---- attach ---- */
+
+static void drop_attached(kern_box *box)
+{
+    kern_unwatch(box, box->terminal.tap);
+    kern_close_fd(&box->terminal.tap);
+}
+
+static void on_attached(kern_box *box, void *state, int32_t fd, uint32_t events)
+{
+    (void)state, (void)events; /* reading tells */
+    char packet[CORE_ATTACH_MOST];
+    ssize_t length = recv(fd, packet, sizeof(packet), MSG_DONTWAIT);
+    struct winsize size;
+    if (length < 0 && errno == EAGAIN)
+        return;
+    if (length <= 1) {
+        drop_attached(box);
+    } else if (packet[0] == CORE_ATTACH_KEYS) {
+        core_terminal_keys(&box->terminal, packet + 1, (size_t)length - 1);
+    } else if (packet[0] == CORE_ATTACH_SIZE && length == (ssize_t)sizeof(size) + 1) {
+        memcpy(&size, packet + 1, sizeof(size));
+        (void)ioctl(box->terminal.master, TIOCSWINSZ, &size); /* the next change comes through again */
+    }
+}
+
+/* Keeps the connection where it says NULL. */
+static const char *attach(kern_box *box, int fd)
+{
+    struct kern_error full = {0};
+    if (!box->detached || !box->own_terminal)
+        return "error: it has no terminal to attach to (kern box -d -t gives one)";
+    if (box->terminal.master < 0)
+        return "error: its terminal is not there";
+    if (box->terminal.tap >= 0)
+        return "error: somebody is attached already";
+    box->current = &box->catalog->plugin[0]; /* the core's own row */
+    int failed = kern_watch(box, fd, EPOLLIN, on_attached, &full);
+    box->current = NULL;
+    if (failed != 0)
+        return "error: too many are connected";
+    box->terminal.tap = fd;
+    (void)send(fd, "ok", 2, MSG_DONTWAIT | MSG_NOSIGNAL); /* one that went away is noticed soon */
+    return NULL;
+}
+
 static void on_request(kern_box *box, void *state, int32_t fd, uint32_t events)
 {
     (void)state, (void)events; /* readable, or the client is gone: reading tells */
@@ -160,7 +207,13 @@ static void on_request(kern_box *box, void *state, int32_t fd, uint32_t events)
         box->waiter[box->waiter_count++] = fd;
         return;
     }
-    if (length > 0) {
+    bool attaches = strcmp(request.text, "attach") == 0;
+    const char *refused = attaches ? attach(box, fd) : NULL;
+    if (attaches && refused == NULL)
+        return;
+    if (refused != NULL) {
+        (void)send(fd, refused, strlen(refused), MSG_DONTWAIT | MSG_NOSIGNAL); /* as below */
+    } else if (length > 0) {
         const char *reply = answer(box, request.text, text, sizeof(text));
         (void)send(fd, reply, strlen(reply),
                    MSG_DONTWAIT | MSG_NOSIGNAL); /* a client that went away needs no answer */
@@ -182,8 +235,15 @@ void core_control_accept(kern_box *box)
     box->current = NULL;
 }
 
+void core_control_leave(kern_box *box)
+{
+    if (box->terminal.tap >= 0)
+        drop_attached(box);
+}
+
 void core_control_close(kern_box *box)
 {
+    core_control_leave(box);
     if (box->control_fd < 0)
         return;
     char name[CORE_NAME_MAX + 16];

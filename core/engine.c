@@ -44,7 +44,8 @@ void core_box_init(kern_box *box)
         &box->signal_fd,    &box->control_fd,      &box->outer_pidfd,     &box->child_channel_fd,
         &box->root_fd,      &box->proc_fd,         &box->kern_pidfd,      &box->ids_fd,
         &box->ended_fd,     &box->maps_fd,         &box->disk_fd,         &box->report_folder,
-        &box->host_proc_fd, &box->terminal.master, &box->terminal.out_fd, &box->sys_fd};
+        &box->host_proc_fd, &box->terminal.master, &box->terminal.out_fd, &box->terminal.tap,
+        &box->sys_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         *fds[i] = -1;
     memset(box->space_fd, 0xff, sizeof(box->space_fd)); /* all -1 */

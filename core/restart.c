@@ -159,6 +159,7 @@ void core_restart_renew(kern_box *box)
         return; /* the next run fails for the same reason, and says so */
     restore_signals(box);
     core_launch_forget(box);
+    core_control_leave(box);
     kern_close_fd(&box->shared->inner_pidfd);
     kern_close_fd(&box->shared->root_tree);
     for (size_t i = 0; i < CORE_MAX_MOUNT; i++)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* ---- In the box's first process ---- */
@@ -42,7 +43,7 @@ int core_child_terminal(kern_box *box, struct kern_error *err)
 
 /* ---- In kern ---- */
 
-static void forward(int from, int to, struct core_relay *relay)
+static void forward(int from, int to, struct core_relay *relay, int tap)
 {
     if (relay->length == 0 && !relay->closed) {
         long got = sys_read(from, relay->bytes, sizeof(relay->bytes));
@@ -50,6 +51,8 @@ static void forward(int from, int to, struct core_relay *relay)
             relay->length = (size_t)got;
         else if (got != -EAGAIN && got != -EINTR)
             relay->closed = true; /* EIO from a master: the last slave was closed */
+        if (got > 0 && tap >= 0)  /* one who is slow misses something: the box does not wait for onlookers */
+            (void)send(tap, relay->bytes, (size_t)got, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     while (relay->done < relay->length) {
         long put = sys_write(to, relay->bytes + relay->done, relay->length - relay->done);
@@ -105,13 +108,24 @@ static int output_of(const struct core_terminal *terminal)
 void core_terminal_input(struct core_terminal *terminal)
 {
     if (terminal->master >= 0)
-        forward(STDIN_FILENO, terminal->master, &terminal->in);
+        forward(STDIN_FILENO, terminal->master, &terminal->in, -1);
 }
 
 void core_terminal_output(struct core_terminal *terminal)
 {
     if (terminal->master >= 0)
-        forward(terminal->master, output_of(terminal), &terminal->out);
+        forward(terminal->master, output_of(terminal), &terminal->out, terminal->tap);
+}
+
+void core_terminal_keys(const struct core_terminal *terminal, const char *bytes, size_t length)
+{
+    while (terminal->master >= 0 && length > 0) {
+        long put = sys_write(terminal->master, bytes, length);
+        if (put <= 0)
+            return;
+        bytes += put;
+        length -= (size_t)put;
+    }
 }
 
 /* What the command printed last may still lie in the pair, and a slow terminal gets a second to take it. */

@@ -19,6 +19,7 @@ struct core_terminal {
     int master; /* -1: none */
     int out_fd; /* the caller's terminal again, opened so that it never blocks us; -1: standard output as it is */
     bool raw;
+    int tap; /* who is attached and sees what the box shows; -1 */
     struct termios saved;
     struct core_relay in, out;
 };
@@ -30,6 +31,8 @@ void core_terminal_resize(struct core_terminal *terminal);
 /* Moves what is there in one direction, as far as it goes without waiting. */
 void core_terminal_input(struct core_terminal *terminal);
 void core_terminal_output(struct core_terminal *terminal);
+/* Keys from elsewhere; what the terminal does not take at once is lost. */
+void core_terminal_keys(const struct core_terminal *terminal, const char *bytes, size_t length);
 /* Drains, closes, and puts the caller's terminal back. Harmless when there is none. */
 void core_terminal_stop(struct core_terminal *terminal);
 

@@ -80,6 +80,11 @@ static const struct kern_option logs_flags[] = {
     {.name = NULL},
 };
 
+static const struct kern_option attach_flags[] = {
+    {.name = "interactive", .type = KERN_BOOL, .flags = FLAG, .letter = "i", .help = "type into it, too"},
+    {.name = NULL},
+};
+
 static const struct kern_option volume_flags[] = {
     {.name = "json", .type = KERN_BOOL, .flags = FLAG, .help = "ls: print JSON"},
     {.name = "force", .type = KERN_BOOL, .flags = FLAG, .letter = "f", .help = "prune: do it"},

@@ -134,6 +134,14 @@ static const struct core_verb verb_table[] = {
      .detail = "What the box wrote to standard error comes out on standard error.",
      .options = logs_flags,
      .run = core_cmd_logs},
+    {.name = "attach",
+     .summary = "look at the terminal of a detached box",
+     .usage = "attach NAME [-i]",
+     .detail =
+         "For boxes started with -d -t. Ctrl-P Ctrl-Q leaves; the box goes on. When the box ends, its exit "
+         "code is that of kern attach.",
+     .options = attach_flags,
+     .run = core_cmd_attach},
     {.name = "stop",
      .summary = "end boxes gently",
      .usage = "stop NAME ... | --all [--timeout SECONDS]",
@@ -318,7 +326,7 @@ static const struct core_verb verb_table[] = {
 };
 
 /* Known by name, so that nobody hunts for a typing error. */
-static const char *const later_verbs[] = {"attach", "cp", "diff", "gpio", "mcp", "recover", NULL};
+static const char *const later_verbs[] = {"cp", "diff", "gpio", "mcp", "recover", NULL};
 
 const struct core_verb *core_verbs(void)
 {

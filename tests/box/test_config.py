@@ -258,7 +258,7 @@ class Net(BoxCase):
 @as_root_and_user
 class Later(BoxCase):
     def test_options_of_later_builds_are_never_ignored(self):
-        for word in ("--audit=f", "--scratch=ram"):
+        for word in ("--scratch=ram", "--scratch=disk:1g"):
             with self.subTest(word):
                 self.refused(word, parts=["not available in this build"])
 

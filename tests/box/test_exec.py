@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import termios
 import time
 
 import kerntest
@@ -301,6 +302,56 @@ class Terminals(ExecCase):
         screen.wait()
         self.assertEqual(screen.process.returncode, 4)
         self.assertEqual(self.row(name)["status"], "running")
+
+    def test_attach(self):
+        name = self.detach("sh", options=["-t"])
+        screen = Screen(["attach", name, "-i"], self.me)
+        screen.type("\n")
+        screen.expect(r"# ")
+        screen.type("stty size; tty\n")
+        screen.expect(r"31 97\r\n/dev/pts/0\r\n")
+        self.assert_failed(self.kern("attach", name), 1, "somebody is attached")
+        screen.type("\x10\x11")
+        screen.wait()
+        self.assertEqual(screen.process.returncode, 0)
+        self.assertEqual(termios.tcgetattr(screen.slave), screen.before)
+        looking = Screen(["attach", name], self.me)
+        time.sleep(0.2)
+        looking.type("echo typed\n")
+        time.sleep(0.2)
+        looking.type("\x03")
+        looking.wait()
+        self.assertEqual(looking.process.returncode, 0)
+        self.assertNotIn("typed", self.kern("logs", name).out)
+        screen = Screen(["attach", name, "-i"], self.me)
+        screen.type("exit 6\n")
+        screen.wait()
+        self.assertEqual(screen.process.returncode, 6)
+        self.assertIn("31 97", self.kern("logs", name).out)
+
+    def test_attach_to_what_has_no_terminal(self):
+        name = self.detach("sleep", "60")
+        self.assert_failed(self.kern("attach", name), 1, "has no terminal to attach to")
+        self.assert_failed(self.kern("attach", "nobody"), 1, "no running box named 'nobody'", hint="kern ps")
+
+    def test_programs_of_the_screen(self):
+        """tmux, vi, less, top and a Python session in a box's own terminal, as exec gives it."""
+        kerntest.need("tmux", "vi", "less", "top", "python3")
+        name = self.name()
+        done = self.kern("box", name, "-d", "--", "sleep", "60", report=False)
+        self.assertEqual(done.code, 0, done)
+        self.addCleanup(self.forget, name)
+        for command, keys, shows in ((["python3", "-q"], "6*7\nexit()\n", r"42"), (["vi", "-u", "NONE"], ":r!echo 4$((1+1))\n:q!\n", r"42"),
+                                     (["less", "/etc/passwd"], "q", r"root:"), (["top"], "q", r"PID"),
+                                     (["tmux", "-f", "/dev/null", "-S", "/tmp/t"], "echo 4$((1+1)); exit\n", r"42")):
+            with self.subTest(command):
+                screen = Screen(["exec", name, "-it", "-e", "TERM=xterm", "--", *command], self.me)
+                screen.read(1)
+                time.sleep(0.3)
+                screen.type(keys)
+                screen.expect(shows)
+                screen.wait()
+                self.assertEqual(screen.process.returncode, 0, screen.text)
 
     def test_without_a_terminal(self):
         name = self.detach("sleep", "60")

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "attach_client.h"
 #include "logfile.h"
 #include "restart.h"
 #include "secrets.h"
@@ -110,12 +111,34 @@ static void pauses_grow_to_a_minute(void **state)
     assert_int_equal(core_restart_delay(UINT32_MAX), 60000);
 }
 
+static void keys_that_leave(void **state)
+{
+    (void)state;
+    char out[16];
+    size_t length = 0;
+    bool held = false;
+    assert_false(core_attach_keys(&held, "ab\x11", 3, out, &length));
+    assert_int_equal(length, 3);
+    assert_false(core_attach_keys(&held, "a\x10", 2, out, &length));
+    assert_int_equal(length, 1);
+    assert_false(core_attach_keys(&held, "q", 1, out, &length));
+    assert_int_equal(length, 2);
+    assert_memory_equal(out, "\x10q", 2);
+    assert_false(core_attach_keys(&held, "\x10\x10", 2, out, &length));
+    assert_int_equal(length, 1);
+    assert_true(core_attach_keys(&held, "\x11zzz", 4, out, &length));
+    assert_int_equal(length, 0);
+    assert_false(held);
+    assert_true(core_attach_keys(&held, "x\x10\x11", 3, out, &length));
+    assert_int_equal(length, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_of_a_log),          cmocka_unit_test(names_of_signals),
-        cmocka_unit_test(words_of_secrets),        cmocka_unit_test(words_of_restart),
-        cmocka_unit_test(pauses_grow_to_a_minute),
+        cmocka_unit_test(lines_of_a_log),   cmocka_unit_test(names_of_signals),
+        cmocka_unit_test(words_of_secrets), cmocka_unit_test(words_of_restart),
+        cmocka_unit_test(keys_that_leave),  cmocka_unit_test(pauses_grow_to_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
