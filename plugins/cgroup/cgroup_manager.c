@@ -300,6 +300,7 @@ static int enter_unit(struct talk *talk)
     if (result < 0 || is_found(talk))
         return result;
     auto_fd lock = lock_manager(folder);
+    (void)lock;                   /* held to the end; clang does not count that as a use */
     cgroup_bus_close(&talk->bus); /* its patience may be used up */
     result = open_manager(talk, folder);
     if (result < 0 || is_found(talk))
