@@ -175,6 +175,34 @@ static int check_table(const struct kern_plugin *table, const char *path, struct
     return 0;
 }
 
+/* What the loader says of a plugin that calls a function which this kern does not have: it was built for a newer one. */
+static int refuse_object(const char *path, struct kern_error *err)
+{
+    const char *said = dlerror();
+    const char *symbol = said != NULL ? strstr(said, "undefined symbol: kern_") : NULL;
+    if (symbol == NULL)
+        return kern_refuse(err, 0, "cannot load plugin \"%s\": %s", path,
+                           said != NULL ? said : "the loader refuses it");
+    symbol += strlen("undefined symbol: ");
+    kern_refuse(err, 0,
+                "cannot load plugin \"%s\": it was built for a newer kern than " KERN_VERSION
+                ": it needs %.*s()",
+                path, (int)strcspn(symbol, ", \n"), symbol);
+    kern_hint(err, "update kern, or build the plugin against the header of kern " KERN_VERSION);
+    return -ENOSYS;
+}
+
+/* An older plugin's table ends before the fields that came later: those are NULL then. Freed by core_catalog_clear(). */
+static const struct kern_plugin *complete_table(const struct kern_plugin *table)
+{
+    if (table->struct_size == sizeof(struct kern_plugin))
+        return table;
+    struct kern_plugin *copy = calloc(1, sizeof(*copy));
+    if (copy != NULL)
+        memcpy(copy, table, table->struct_size);
+    return copy;
+}
+
 /* kern's own plugins are opened by name: nobody who could exchange one between the check and the use would need to, for the
  * directories above it were judged as well. A plugin from elsewhere is opened through the descriptor that was judged; that
  * stays open until kern ends, because glibc tells objects apart by the path they were opened with, and a number that is
@@ -190,7 +218,7 @@ static int open_table(const char *path, bool own, const struct kern_plugin **ret
     (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd); /* fits: a number is short */
     void *object = dlopen(own ? path : name, RTLD_NOW | RTLD_LOCAL);
     if (object == NULL)
-        return kern_refuse(err, 0, "cannot load plugin \"%s\": %s", path, dlerror());
+        return refuse_object(path, err);
     const struct kern_plugin *table = dlsym(object, KERN_PLUGIN_SYMBOL);
     if (table == NULL) {
         kern_refuse(err, 0, "cannot load plugin \"%s\": it has no plugin table", path);
@@ -202,6 +230,9 @@ static int open_table(const char *path, bool own, const struct kern_plugin **ret
         failed = check_stage(table, path, err);
     if (failed != 0)
         return failed;
+    table = complete_table(table);
+    if (table == NULL)
+        return kern_fail(err, ENOMEM, "cannot keep the table of plugin \"%s\"", path);
     if (!own)
         (void)steal_fd(&fd);
     *ret_table = table;
@@ -285,7 +316,10 @@ int core_plugin_add_path(struct core_catalog *catalog, const char *path, struct 
     failed = open_table(resolved, false, &table, err);
     if (failed != 0)
         return failed;
-    return core_catalog_add(catalog, table, resolved, ret_plugin, err);
+    failed = core_catalog_add(catalog, table, resolved, ret_plugin, err);
+    if (failed != 0)
+        core_catalog_drop_table(table);
+    return failed;
 }
 
 /* KERN_PLUGIN_PATH adds directories, but only where nobody else chose the configuration. */
