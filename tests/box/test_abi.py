@@ -57,14 +57,15 @@ class Abi(Plugins):
             self.skipTest("no release has a plugin for this machine")
         for path in found:
             with self.subTest(path):
-                env = self.declared(self.place(path, "abi.so"), "abi", '[[abi]]\nname = "it"\nsize = "64k"\n'
-                                                                      '[[abi]]\nname = "bad"\nsize = 13\n')
+                plugin = self.place(path, "abi.so")
+                env = self.declared(plugin, "abi", '[[abi]]\nname = "it"\nsize = "64k"\n')
                 script = 'cat /etc/abi; echo $ABI; grep -c " /abi " /proc/self/mountinfo; probe call personality 0'
                 result = self.rooted("sh", "-c", script, options=["abi:it", "--abi-word", "hello"], env=env)
                 self.assertEqual(result.code, 0, result)
                 self.assertEqual(result.out, f"hello from {result.report['box']}\nold\n1\npersonality -1 33\n")
                 self.assertEqual(result.report["plugins"]["abi"], {"prepared": 1, "exit": 0, "fault": "none"})
-                self.refused("abi:bad", env=env, parts=["size 13 brings bad luck"])
+                bad = self.declared(plugin, "abi", '[[abi]]\nname = "bad"\nsize = 13\n')
+                self.refused("abi:bad", env=bad, parts=["size 13 brings bad luck"])
                 listed = self.kern("plugin", "info", "abi", env=env, report=False)
                 self.assertIn("version:  0.", listed.out)
 

@@ -88,7 +88,8 @@ class Documents(unittest.TestCase):
                     os.chown(name, self.owner.pw_uid, self.owner.pw_gid)
         environment = {"HOME": home, "LANG": "C.UTF-8", "TMPDIR": "/tmp",
                        "PATH": f"{self.place.folder}/kern/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-                       "PKG_CONFIG_PATH": f"{self.place.folder}/kern/lib/pkgconfig"}
+                       "PKG_CONFIG_PATH": f"{self.place.folder}/kern/lib/pkgconfig",
+                       "CMAKE_PREFIX_PATH": f"{self.place.folder}/kern"}
         for text in blocks(page, "console"):
             for command, expected in steps(text):
                 with self.subTest(page=page, command=command):
