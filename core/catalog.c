@@ -162,16 +162,10 @@ int core_catalog_add(struct core_catalog *catalog, const struct kern_plugin *tab
     return 0;
 }
 
-void core_catalog_drop_table(const struct kern_plugin *table)
-{
-    if (table->struct_size < sizeof(struct kern_plugin))
-        free((void *)(uintptr_t)table); /* it was made by calloc() */
-}
-
 static void clear_plugin(struct core_plugin *plugin)
 {
-    if (!plugin->builtin && plugin->path != NULL)
-        core_catalog_drop_table(plugin->table);
+    if (plugin->completed)
+        free((void *)(uintptr_t)plugin->table); /* made by calloc() */
     for (uint32_t i = 0; i < plugin->profile_count; i++) {
         free(plugin->profile[i].name);
         core_values_clear(&plugin->profile[i].values);

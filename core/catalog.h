@@ -20,6 +20,7 @@ struct core_plugin {
     bool always;  /* takes part in each box */
     bool wanted;  /* takes part in this one */
     bool loaded;
+    bool completed;    /* the table is a copy of an older plugin's shorter one, to be freed */
     bool entered;      /* prepare was entered: teardown is due */
     uint64_t held[16]; /* KERN_DEBUG=plugins: the descriptors that its prepare opened, a bit for each */
     void *state;
@@ -41,8 +42,6 @@ int core_catalog_builtin(struct core_catalog *ret_catalog, struct kern_error *er
  * free. Pointers to rows that were handed out before are void afterwards. */
 int core_catalog_add(struct core_catalog *catalog, const struct kern_plugin *table, const char *path,
                      struct core_plugin **ret_plugin, struct kern_error *err);
-/* A table that was completed by the loader, because an older plugin's is shorter, is the core's to free; any other is left alone. */
-void core_catalog_drop_table(const struct kern_plugin *table);
 /* `state` belongs to the engine and is not freed here. */
 void core_catalog_clear(struct core_catalog *catalog);
 struct core_plugin *core_catalog_find(const struct core_catalog *catalog, const char *name);

@@ -192,7 +192,7 @@ static int refuse_object(const char *path, struct kern_error *err)
     return -ENOSYS;
 }
 
-/* An older plugin's table ends before the fields that came later: those are NULL then. Freed by core_catalog_clear(). */
+/* An older plugin's table ends before the fields that came later: those are NULL then. */
 static const struct kern_plugin *complete_table(const struct kern_plugin *table)
 {
     if (table->struct_size == sizeof(struct kern_plugin))
@@ -317,8 +317,11 @@ int core_plugin_add_path(struct core_catalog *catalog, const char *path, struct 
     if (failed != 0)
         return failed;
     failed = core_catalog_add(catalog, table, resolved, ret_plugin, err);
-    if (failed != 0)
-        core_catalog_drop_table(table);
+    bool completed = table->struct_size < sizeof(*table);
+    if (failed == 0)
+        (*ret_plugin)->completed = completed;
+    else if (completed)
+        free((void *)(uintptr_t)table); /* made by calloc() */
     return failed;
 }
 

@@ -101,6 +101,29 @@ class Sdk(unittest.TestCase):
                 self.assertIn(part, self.run_in(folder, "kern", "plugin", "new", *words, code=1))
         self.assertEqual(os.listdir(folder), ["taken"])
 
+    def test_the_sdk_suffices_for_three_plugins_of_kern(self):
+        """audit, timens and gpu build from their own folders with nothing but what is installed, and use nothing of foundation.h."""
+        folder = self.place({})
+        names = ("audit", "timens", "gpu")
+        text = "cmake_minimum_required(VERSION 3.16)\nproject(three C)\nset(CMAKE_C_STANDARD 17)\nfind_package(kern-plugin REQUIRED)\n"
+        for name in names:
+            shutil.copytree(f"{SOURCE}/plugins/{name}", f"{folder}/{name}")
+            sources = " ".join(f"{name}/{file}" for file in sorted(os.listdir(f"{folder}/{name}")) if file.endswith(".c"))
+            text += f"kern_add_plugin({name} {sources})\ntarget_compile_definitions({name} PRIVATE KERN_VERSION=\"9\")\n"
+        with open(folder + "/CMakeLists.txt", "w", encoding="utf-8") as file:
+            file.write(text)
+        self.run_in(folder, "cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={self.prefix}", "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror")
+        self.run_in(folder, "cmake", "--build", "build")
+        listed = subprocess.run(["nm", "-D", "--defined-only", self.prefix + "/bin/kern"], capture_output=True, text=True,
+                                check=True).stdout
+        promised = set(re.findall(r"\b(kern_\w+)@@?KERN_1\b", listed))
+        for name in names:
+            undefined = subprocess.run(["nm", "-D", "--undefined-only", f"{folder}/build/{name}.so"], capture_output=True,
+                                       text=True, check=True).stdout
+            used = set(re.findall(r"\b(kern_\w+)", undefined))
+            self.assertTrue(used)
+            self.assertEqual(used - promised, set(), name)
+
     # ---- kern plugin check
 
     def test_check_of_a_good_one(self):
