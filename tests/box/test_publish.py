@@ -157,7 +157,7 @@ class Ports(Published):
         def is_it(pid):
             with open(f"/proc/{pid}/status", encoding="utf-8") as file:
                 text = file.read()
-            return f"PPid:\t{running.pid}\n" in text and "Seccomp_filters:\t2" in text
+            return f"PPid:\t{running.pid}\n" in text and "Seccomp:\t2" in text
         worker, = kerntest.processes(is_it)
         with open(f"/proc/{worker}/status", encoding="utf-8") as file:
             status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
