@@ -14,6 +14,12 @@
 #define RESOLVE_MS 15000
 #define CONNECT_MS 10000 /* for one address */
 
+static void wait_for(struct egress_conn *conn, int64_t ms)
+{
+    conn->deadline_ms = conn->world->loop.now_ms + ms;
+    conn->world->waiting = 1;
+}
+
 static void link_conn(struct egress_conn *conn)
 {
     conn->next = conn->world->conns;
@@ -69,7 +75,7 @@ static void settle_deadline(struct egress_conn *conn)
     if (!open || state == EGRESS_CHECK_OPAQUE || state == EGRESS_CHECK_UPGRADE || state == EGRESS_CHECK_ENDED)
         conn->deadline_ms = 0;
     else if (conn->deadline_ms == 0)
-        conn->deadline_ms = conn->world->loop.now_ms + HELLO_MS;
+        wait_for(conn, HELLO_MS);
 }
 
 static long check(void *data, const uint8_t *bytes, size_t length)
@@ -176,7 +182,7 @@ static void connect_next(struct egress_conn *conn)
         if (fd < 0)
             continue;
         conn->relay.server = (struct egress_side){{fd, on_server}, &conn->relay};
-        conn->deadline_ms = conn->world->loop.now_ms + CONNECT_MS;
+        wait_for(conn, CONNECT_MS);
         if (egress_loop_add(&conn->world->loop, &conn->relay.server.source,
                             EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET) == 0)
             return;
@@ -222,7 +228,7 @@ void egress_conn_reach(struct egress_conn *conn, const struct egress_rule *rule)
     /* The proxy has begun the check of what it forwards itself. */
     if (conn->check.name[0] == '\0' && conn->checked)
         egress_check_start(&conn->check, conn->name, conn->port, rule->tls == EGRESS_TLS_ECH);
-    conn->deadline_ms = conn->world->loop.now_ms + RESOLVE_MS;
+    wait_for(conn, RESOLVE_MS);
     if (conn->is_address) {
         conn->address_count = 1;
         connect_next(conn);
@@ -301,7 +307,7 @@ static void start_conn(struct egress_listener *listener, int fd)
     world->relays.count++;
     link_conn(conn);
     conn->proxy = listener->slot->kind == EGRESS_SLOT_PROXY;
-    conn->deadline_ms = world->loop.now_ms + HELLO_MS;
+    wait_for(conn, HELLO_MS);
     if (egress_loop_add(&world->loop, &conn->relay.client.source,
                         EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET) != 0)
         egress_conn_end(conn);
@@ -326,8 +332,10 @@ void egress_accept(struct egress_source *source, uint32_t events)
 
 void egress_conn_tick(struct egress_world *world)
 {
+    world->waiting = 0; /* an open connection that says nothing costs nothing */
     for (struct egress_conn *conn = world->conns, *next; conn != NULL; conn = next) {
         next = conn->next;
+        world->waiting |= conn->deadline_ms > world->loop.now_ms;
         if (conn->deadline_ms == 0 || conn->deadline_ms > world->loop.now_ms)
             continue;
         if (conn->state == EGRESS_CONN_CONNECT) {

@@ -103,7 +103,7 @@ int32_t egress_worker(kern_box *box, void *state, const int32_t *fds, uint32_t c
     if (world == NULL || open_world(world, state, fds[0], fds[1]) != 0 || egress_confine() != 0)
         return 1;
     for (;;) {
-        int busy = world->conns != NULL || world->resolver.lookup_count > 0;
+        int busy = world->waiting || world->resolver.lookup_count > 0;
         if (egress_loop_turn(&world->loop, egress_relays_turn(&world->relays, busy ? TICK_MS : -1)) != 0)
             return 1;
         if (world->loop.now_ms < world->next_tick_ms)
