@@ -253,6 +253,7 @@ struct kern_box {
     int maps_fd;          /* eventfd: the first process waits for the maps of its inner user namespace */
     int state_fd, run_fd; /* lock file of this box, run directory */
     char *own_state[CORE_OWN_PLACES]; /* canonical: run directory, data directory; NULL where there is none */
+    int place_fd;                     /* one of the places of KERN_MAX_CONCURRENT, locked; or -1 */
     int ids_fd;                       /* locked block of host ids, real root only */
     bool timing;
     int64_t mark_ns;

@@ -69,15 +69,22 @@ static int apply_tokens(kern_box *box, const struct core_args *args, struct kern
 
 static int read_environment(kern_box *box, struct kern_error *err)
 {
-    static const char *const switches[][2] = {{"KERN_REQUIRE_LIMITS", "require-limits"},
-                                              {"KERN_ALLOW_UNCAPPED", "allow-uncapped"}};
-    for (size_t i = 0; i < 2; i++) {
-        const char *value = getenv(switches[i][0]);
+    static const struct {
+        const char *variable, *option;
+        bool is_switch; /* set to anything but 0 */
+    } known[] = {{"KERN_REQUIRE_LIMITS", "require-limits", true},
+                 {"KERN_ALLOW_UNCAPPED", "allow-uncapped", true},
+                 {"KERN_FLEET_MEMORY_MAX", "fleet-memory-max", false},
+                 {"KERN_FLEET_PIDS_MAX", "fleet-pids-max", false},
+                 {"KERN_MAX_CONCURRENT", "max-concurrent", false}};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        const char *value = getenv(known[i].variable);
         if (value == NULL || value[0] == '\0')
             continue;
-        struct core_value *option = core_values_find(&box->options, switches[i][1]);
-        int failed = core_value_set(option, strcmp(value, "0") == 0 ? "false" : "true", KERN_FROM_CONFIG,
-                                    switches[i][0], err);
+        if (known[i].is_switch)
+            value = strcmp(value, "0") == 0 ? "false" : "true";
+        struct core_value *option = core_values_find(&box->options, known[i].option);
+        int failed = core_value_set(option, value, KERN_FROM_CONFIG, known[i].variable, err);
         if (failed != 0)
             return failed;
     }

@@ -6,6 +6,7 @@
 #include "control.h"
 #include "detach.h"
 #include "env.h"
+#include "fleet.h"
 #include "guard.h"
 #include "launch.h"
 #include "log.h"
@@ -48,13 +49,14 @@ void core_box_init(kern_box *box)
         &box->sys_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         *fds[i] = -1;
+    box->place_fd = -1;
     memset(box->space_fd, 0xff, sizeof(box->space_fd)); /* all -1 */
     memset(box->std_fd, 0xff, sizeof(box->std_fd));     /* as above */
     memset(box->log_fd, 0xff, sizeof(box->log_fd));     /* as above */
     box->watched_fd = box->detach_fd = -1;
     memcpy(box->shell_name, "/bin/sh", sizeof("/bin/sh"));
-    box->usage =
-        (struct kern_usage){.peak_memory = -1, .cpu_us = -1, .peak_pids = -1, .oom_kills = -1, .oom_own = -1};
+    box->usage = (struct kern_usage){
+        .peak_memory = -1, .cpu_us = -1, .peak_pids = -1, .oom_kills = -1, .oom_own = -1, .throttled_us = -1};
 }
 
 static void free_records(kern_box *box)
@@ -78,11 +80,11 @@ static void free_records(kern_box *box)
 
 void core_box_clear(kern_box *box)
 {
-    int *const fds[] = {&box->report_fd,   &box->started_fd,    &box->alive_fd,   &box->state_fd,
-                        &box->run_fd,      &box->epoll_fd,      &box->channel_fd, &box->signal_fd,
-                        &box->control_fd,  &box->ids_fd,        &box->ended_fd,   &box->maps_fd,
-                        &box->disk_fd,     &box->report_folder, &box->kern_pidfd, &box->outer_pidfd,
-                        &box->host_proc_fd};
+    int *const fds[] = {&box->report_fd,  &box->started_fd,    &box->alive_fd,   &box->state_fd,
+                        &box->run_fd,     &box->epoll_fd,      &box->channel_fd, &box->signal_fd,
+                        &box->control_fd, &box->ids_fd,        &box->ended_fd,   &box->maps_fd,
+                        &box->disk_fd,    &box->report_folder, &box->kern_pidfd, &box->outer_pidfd,
+                        &box->place_fd,   &box->host_proc_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         kern_close_fd(fds[i]);
     for (size_t i = 0; i < CORE_SPACES; i++)
@@ -288,6 +290,8 @@ static int compose(kern_box *box, struct kern_error *err)
 static int build(kern_box *box, struct kern_error *err)
 {
     int failed = claim(box, err);
+    if (failed == 0)
+        failed = core_fleet_join(box, err);
     if (failed == 0)
         failed = core_detach_prepare(box, err);
     if (failed == 0)

@@ -152,6 +152,11 @@ static void write_usage(const kern_box *box, struct core_json *json)
         core_json_null(json, "cpu_ms");
     core_json_known(json, "peak_memory_bytes", box->usage.peak_memory);
     core_json_known(json, "peak_pids", box->usage.peak_pids);
+    core_json_known(json, "oom_kills", box->usage.oom_kills);
+    if (box->usage.throttled_us >= 0)
+        core_json_double(json, "throttled_ms", (double)box->usage.throttled_us / 1e3);
+    else
+        core_json_null(json, "throttled_ms");
     core_json_close(json, '}');
 }
 

@@ -114,6 +114,32 @@ static void report_one(kern_box *box, const char *name, const struct cgroup_boun
     kern_limit_set(box, &limit);
 }
 
+/* Where memory is, pids are as well. */
+static const char *fleet_backend(const struct cgroup_state *state)
+{
+    return state->group_count > 0 ? cgroup_backend(&state->group[0]) : "none";
+}
+
+static void report_fleet(kern_box *box, const struct cgroup_state *state)
+{
+    const struct cgroup_fleet *fleet = &state->fleet;
+    const struct {
+        const char *name;
+        int64_t asked;
+        int32_t binds;
+    } rows[] = {{"fleet-memory", fleet->memory, fleet->memory_binds},
+                {"fleet-pids", fleet->pids, fleet->pids_bind}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char asked[32];
+        if (rows[i].asked <= 0)
+            continue;
+        (void)snprintf(asked, sizeof(asked), "%" PRId64, rows[i].asked); /* numbers fit */
+        const struct cgroup_bound bound = {.enforced = rows[i].binds,
+                                           .by = rows[i].binds ? fleet_backend(state) : "none"};
+        report_one(box, rows[i].name, &bound, asked);
+    }
+}
+
 static void report_limits(kern_box *box, const struct cgroup_state *state)
 {
     const struct cgroup_wish *wish = &state->wish;
@@ -127,6 +153,7 @@ static void report_limits(kern_box *box, const struct cgroup_state *state)
     for (enum cgroup_kind kind = 0; kind < CGROUP_KINDS; kind++)
         if (wish->asked & CGROUP_BIT(kind))
             report_one(box, name[kind], &state->bound[kind], asked[kind]);
+    report_fleet(box, state);
     if (wish->swap == INT64_MAX || (state->swap.why != CGROUP_BOUND && wish->swap == 0))
         return; /* nobody asked; where there is swap to be afraid of, a warning says it */
     char swap[32];
@@ -166,8 +193,17 @@ static void warn_unbound(kern_box *box, const struct cgroup_state *state)
         kern_warn(box, "swap is not capped: this kernel does not count it (boot with swapaccount=1)");
 }
 
+static bool fleet_is_loose(const struct cgroup_fleet *fleet)
+{
+    return (fleet->memory > 0 && !fleet->memory_binds) || (fleet->pids > 0 && !fleet->pids_bind);
+}
+
 static int require_bound(const struct cgroup_state *state, struct kern_error *err)
 {
+    if (fleet_is_loose(&state->fleet))
+        return kern_refuse(err, 0,
+                           "cannot enforce the fleet caps (KERN_FLEET_MEMORY_MAX, KERN_FLEET_PIDS_MAX) that "
+                           "--require-limits asks for");
     for (enum cgroup_kind kind = CGROUP_MEMORY; kind <= CGROUP_PIDS; kind++) {
         const struct cgroup_bound *bound = &state->bound[kind];
         if (bound->enforced == 1 || !(state->wish.asked & CGROUP_BIT(kind)))
@@ -213,6 +249,8 @@ static int cgroup_prepare(kern_box *box, void *opaque, struct kern_error *err)
     int result = read_wishes(options, &state->wish, err);
     if (result < 0)
         return result;
+    state->fleet.memory = kern_get_int(options, "fleet-memory-max");
+    state->fleet.pids = kern_get_int(options, "fleet-pids-max");
     if (kern_bare(box))
         spare_host(options, &state->wish);
     struct cgroup_map map;
@@ -232,8 +270,11 @@ static int cgroup_prepare(kern_box *box, void *opaque, struct kern_error *err)
         if (result < 0)
             return result;
     }
-    if (!kern_get_int(options, "allow-uncapped"))
+    if (!kern_get_int(options, "allow-uncapped")) {
         warn_unbound(box, state);
+        if (fleet_is_loose(&state->fleet) && state->group_count > 0)
+            kern_warn(box, "fleet caps not enforced: the control group of all boxes cannot be capped");
+    }
     cgroup_oom_watch(box, state);
     tell_core(box, state);
     return 0;

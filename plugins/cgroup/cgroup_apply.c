@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *version_name(const struct cgroup_group *group)
+const char *cgroup_backend(const struct cgroup_group *group)
 {
     return group->in_unit ? "scope" : group->version == 2 ? "cgroup2" : "cgroup1";
 }
@@ -28,7 +28,7 @@ static void judge(struct cgroup_bound *bound, const struct cgroup_group *group, 
         bound->why = CGROUP_MISREAD;
     } else {
         bound->enforced = text[0] != '\0' ? 1 : KERN_LIMIT_UNKNOWN;
-        bound->by = version_name(group);
+        bound->by = cgroup_backend(group);
     }
 }
 
@@ -131,6 +131,8 @@ static void set_io(struct cgroup_state *state, const struct cgroup_group *group)
         {1, "blkio.weight", cgroup_weight_blkio(state->wish.weight)},
     };
     struct cgroup_bound *bound = &state->bound[CGROUP_IO];
+    bound->why = CGROUP_NO_FILE;
+    /* Each scheduler reads a file of its own, and which disks a box will use is not known: all that are there. */
     for (size_t i = 0; i < sizeof(attempt) / sizeof(attempt[0]); i++) {
         if (attempt[i].version != group->version)
             continue;
@@ -139,9 +141,8 @@ static void set_io(struct cgroup_state *state, const struct cgroup_group *group)
         int result = cgroup_write_back(group->dir, attempt[i].file, value, text, sizeof(text));
         int64_t number =
             strncmp(text, "default ", 8) == 0 ? cgroup_field(text, "default") : cgroup_number(text);
-        judge(bound, group, result, text, number == (int64_t)attempt[i].weight);
-        if (result != -ENOENT)
-            break;
+        if (bound->enforced == 0)
+            judge(bound, group, result, text, number == (int64_t)attempt[i].weight);
     }
     /* Only some disk schedulers heed a weight, and disks come and go: that it reads back proves nothing more. */
     if (bound->enforced == 1)

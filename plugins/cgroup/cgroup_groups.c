@@ -22,12 +22,27 @@ struct cgroup_group *cgroup_group_of(struct cgroup_state *state, enum cgroup_kin
     return NULL;
 }
 
-int cgroup_make_group(kern_box *box, struct cgroup_state *state, const char *parent,
-                      struct cgroup_group **ret_group, int *ret_code, struct kern_error *err)
+/* The last box of a fleet may take its group away between our look and our mkdir. */
+static int make_in_fleet(struct cgroup_state *state, const char *parent, const char *path, uint32_t version,
+                         uint32_t kinds)
+{
+    char fleet[CGROUP_PATH_MAX];
+    int result = -ENOENT;
+    for (int round = 0; result == -ENOENT && round < 10; round++) {
+        result = cgroup_fleet_open(&state->fleet, parent, version, kinds, fleet);
+        if (result == 0 && mkdir(path, 0755) < 0)
+            result = -errno;
+    }
+    return result;
+}
+
+int cgroup_make_group(kern_box *box, struct cgroup_state *state, const char *parent, uint32_t version,
+                      uint32_t kinds, struct cgroup_group **ret_group, int *ret_code, struct kern_error *err)
 {
     struct cgroup_group *group = &state->group[state->group_count];
-    int length =
-        snprintf(group->path, sizeof(group->path), "%s/" CGROUP_NAME_PREFIX "%s", parent, kern_box_id(box));
+    bool fleet = cgroup_fleet_wanted(&state->fleet, kinds);
+    int length = snprintf(group->path, sizeof(group->path), "%s%s/" CGROUP_NAME_PREFIX "%s", parent,
+                          fleet ? "/" CGROUP_FLEET : "", kern_box_id(box));
     if (length < 0 || (size_t)length >= sizeof(group->path)) {
         *ret_code = ENAMETOOLONG;
         return 0;
@@ -35,8 +50,12 @@ int cgroup_make_group(kern_box *box, struct cgroup_state *state, const char *par
     int result = kern_box_record_group(box, group->path, err);
     if (result < 0)
         return result;
-    if (mkdir(group->path, 0755) < 0 &&
-        (errno != EEXIST || cgroup_sweep(group->path) < 0 || mkdir(group->path, 0755) < 0)) {
+    if (fleet) {
+        *ret_code = -make_in_fleet(state, parent, group->path, version, kinds);
+        if (*ret_code != 0)
+            return 0;
+    } else if (mkdir(group->path, 0755) < 0 &&
+               (errno != EEXIST || cgroup_sweep(group->path) < 0 || mkdir(group->path, 0755) < 0)) {
         *ret_code = errno;
         return 0;
     }
@@ -60,8 +79,11 @@ static struct cgroup_group *group_below(struct cgroup_state *state, const char *
 {
     size_t length = strlen(parent);
     for (uint32_t i = 0; i < state->group_count; i++) {
-        const char *path = state->group[i].path;
-        if (strncmp(path, parent, length) == 0 && strrchr(path, '/') == path + length)
+        const char *path = state->group[i].path, *last = strrchr(path, '/');
+        if (strncmp(path, parent, length) == 0 &&
+            (last == path + length ||
+             (strncmp(path + length, "/" CGROUP_FLEET "/", strlen("/" CGROUP_FLEET "/")) == 0 &&
+              last == path + length + strlen("/" CGROUP_FLEET))))
             return &state->group[i];
     }
     return NULL;
@@ -79,7 +101,7 @@ static int make_one(kern_box *box, struct cgroup_state *state, enum cgroup_kind 
     struct cgroup_group *group = group_below(state, parent);
     if (group == NULL) {
         int code = 0;
-        int result = cgroup_make_group(box, state, parent, &group, &code, err);
+        int result = cgroup_make_group(box, state, parent, 1, CGROUP_BIT(kind), &group, &code, err);
         if (result < 0)
             return result;
         if (code != 0) {

@@ -5,6 +5,7 @@
 
 #include "kern/plugin.h"
 
+#define FLEET (KERN_OPT_BOX | KERN_OPT_GUARDED)
 #define LIMIT (KERN_OPT_FLAG | KERN_OPT_BOX | KERN_OPT_RUN)
 
 static const struct kern_option cgroup_option_table[] = {
@@ -60,9 +61,24 @@ static const struct kern_option cgroup_option_table[] = {
      .type = KERN_BOOL,
      .flags = LIMIT | KERN_OPT_GUARDED,
      .help = "say nothing where a cap cannot bind"},
+    {.name = "fleet-memory-max",
+     .type = KERN_SIZE,
+     .flags = FLEET,
+     .arg = "SIZE",
+     .min = 1,
+     .max = INT64_MAX,
+     .help = "memory cap of all boxes together (KERN_FLEET_MEMORY_MAX)"},
+    {.name = "fleet-pids-max",
+     .type = KERN_INT,
+     .flags = FLEET,
+     .arg = "N",
+     .min = 2,
+     .max = 4194304,
+     .help = "processes and threads of all boxes together (KERN_FLEET_PIDS_MAX)"},
     {.name = NULL},
 };
 
+#undef FLEET
 #undef LIMIT
 
 #define CGROUP_MANIFEST                                                                        \

@@ -9,6 +9,8 @@
 #include "kern/foundation.h"
 #include "kern/plugin.h"
 
+#include <stdbool.h>
+
 #define CGROUP_GROUPS_MAX (CGROUP_KINDS + 1)
 #define CGROUP_BIT(kind)  (1u << (kind))
 #define CGROUP_ALL        (CGROUP_BIT(CGROUP_KINDS) - 1)
@@ -56,8 +58,15 @@ struct cgroup_group {
     uint32_t in_unit; /* it stands in a unit that systemd was asked for */
 };
 
+/* Caps on all boxes of the user together; 0: none. */
+struct cgroup_fleet {
+    int64_t memory, pids;
+    int32_t memory_binds, pids_bind;
+};
+
 struct cgroup_state {
     struct cgroup_wish wish;
+    struct cgroup_fleet fleet;
     struct cgroup_bound bound[CGROUP_KINDS];
     struct cgroup_bound swap;
     struct cgroup_group group[CGROUP_GROUPS_MAX];
@@ -74,11 +83,21 @@ int cgroup_v1_make(kern_box *box, struct cgroup_state *state, const struct cgrou
                    struct kern_error *err);
 int cgroup_v2_make(kern_box *box, struct cgroup_state *state, const struct cgroup_map *map,
                    struct kern_error *err);
-/* Shared by both: writes the path down, makes the directory, opens it. 0 or the errno of the directory in
- * *ret_code; negative only as above. */
-int cgroup_make_group(kern_box *box, struct cgroup_state *state, const char *parent,
-                      struct cgroup_group **ret_group, int *ret_code, struct kern_error *err);
+/* Shared by both: writes the path down, makes the directory for `kinds`, opens it; within the fleet's group where there is to be
+ * one. 0 or the errno of the directory in *ret_code; negative only as above. */
+int cgroup_make_group(kern_box *box, struct cgroup_state *state, const char *parent, uint32_t version,
+                      uint32_t kinds, struct cgroup_group **ret_group, int *ret_code, struct kern_error *err);
 struct cgroup_group *cgroup_group_of(struct cgroup_state *state, enum cgroup_kind kind);
+const char *cgroup_backend(const struct cgroup_group *group); /* cgroup1, cgroup2, scope */
+
+bool cgroup_fleet_wanted(const struct cgroup_fleet *fleet, uint32_t kinds);
+/* Makes the fleet's group below `parent` if need be and caps it; its children get `kinds`. 0 or -errno. */
+int cgroup_fleet_open(struct cgroup_fleet *fleet, const char *parent, uint32_t version, uint32_t kinds,
+                      char ret_path[CGROUP_PATH_MAX]);
+/* v2: moves the processes of the caller's own group into a child of it, if that group was delegated. 0 or -errno. */
+int cgroup_make_room(const struct cgroup_place *place);
+/* v2: which of `need` the children of a group get, after asking for those that are missing. */
+uint32_t cgroup_enable(int parent, uint32_t need, int *ret_code);
 
 /* Writes each limit into its group and reads it back, once. */
 void cgroup_apply(struct cgroup_state *state);

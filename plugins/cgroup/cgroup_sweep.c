@@ -136,5 +136,13 @@ int cgroup_sweep(const char *path)
     if (result < 0)
         return result == -ENOENT ? 0 : result;
     auto_fd parent = openat(group, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return parent < 0 ? -errno : sweep_below(parent, slash + 1, 0);
+    if (parent < 0)
+        return -errno;
+    result = sweep_below(parent, slash + 1, 0);
+    size_t length = (size_t)(slash - path), fleet = strlen("/" CGROUP_FLEET);
+    if (length > fleet && strncmp(slash - fleet, "/" CGROUP_FLEET, fleet) == 0) {
+        auto_fd above = openat(parent, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        (void)unlinkat(above, CGROUP_FLEET, AT_REMOVEDIR); /* busy: there are other boxes in it */
+    }
+    return result;
 }

@@ -5,6 +5,8 @@
 
 /* Every group of kern is PARENT/kern.BOXID; nothing with another last component is ever touched. */
 #define CGROUP_NAME_PREFIX "kern."
+/* Around the boxes that share a cap (cgroup_fleet.c); swept with the last of them. */
+#define CGROUP_FLEET "kern.fleet"
 
 /* Kills every process of the group behind `dir`. Returns 1 when none is left to be seen, else -errno. */
 int cgroup_kill_group(int dir);

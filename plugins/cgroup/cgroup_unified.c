@@ -37,7 +37,7 @@ uint32_t cgroup_kinds_named(const char *list, uint32_t kinds)
 /* Which of `need` children of this group get, after asking for those that are missing one by one: a list is taken
  * as a whole or not at all. Memory comes first and its refusal ends it, because a group with processes does take
  * pids and cpu, and is then good for threads only. */
-static uint32_t enable(int parent, uint32_t need, int *ret_code)
+uint32_t cgroup_enable(int parent, uint32_t need, int *ret_code)
 {
     char list[256];
     int result = cgroup_read(parent, "cgroup.subtree_control", list, sizeof(list));
@@ -95,11 +95,11 @@ static int try_parent(kern_box *box, struct cgroup_state *state, const char *par
         *ret_code = errno;
         return 0;
     }
-    uint32_t have = enable(dir, need, ret_code);
+    uint32_t have = cgroup_enable(dir, need, ret_code);
     if ((need & MUST_BITS & ~have) || (need != 0 && have == 0))
         return 0;
     struct cgroup_group *group;
-    int result = cgroup_make_group(box, state, parent, &group, ret_code, err);
+    int result = cgroup_make_group(box, state, parent, 2, have, &group, ret_code, err);
     if (result < 0 || *ret_code != 0)
         return result;
     group->version = 2;
@@ -145,6 +145,12 @@ static int choose_parent(kern_box *box, struct cgroup_state *state, const struct
             continue; /* it says most: the group would be ours to use otherwise */
         ret_bound->why = why_not(code);
         ret_bound->code = code;
+    }
+    if (state->group_count == before && geteuid() != 0 && cgroup_make_room(place) == 0) {
+        int code = 0;
+        result = try_parent(box, state, place->own, need, &code, err);
+        if (result < 0 || state->group_count > before)
+            return result;
     }
     if (refused.code != ENOENT && state->group_count == before)
         *ret_bound = refused;

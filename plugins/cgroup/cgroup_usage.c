@@ -49,13 +49,22 @@ static int32_t own_cap_hit(const struct cgroup_group *group, int64_t kills)
            (cap >= 0 && number_in(group, "memory.max_usage_in_bytes") >= cap - batch);
 }
 
+/* Counted where there is a cap. v1 counts in nanoseconds. */
+static int64_t throttled(const struct cgroup_group *cpu)
+{
+    if (cpu != NULL && cpu->version == 2)
+        return field_in(cpu, "cpu.stat", "throttled_usec");
+    int64_t ns = field_in(cpu, "cpu.stat", "throttled_time");
+    return ns < 0 ? -1 : ns / 1000;
+}
+
 void cgroup_collect(kern_box *box, void *opaque, struct kern_usage *ret_usage)
 {
     (void)box; /* the hook has it for those who need it */
     struct cgroup_state *state = opaque;
     const struct cgroup_group *memory = cgroup_group_of(state, CGROUP_MEMORY);
     const struct cgroup_group *pids = cgroup_group_of(state, CGROUP_PIDS);
-    struct kern_usage usage = {.cpu_us = -1};
+    struct kern_usage usage = {.cpu_us = -1, .throttled_us = -1};
     if (memory != NULL && memory->version == 2) {
         usage.peak_memory = number_in(memory, "memory.peak"); /* Linux 5.19 */
         usage.oom_kills = field_in(memory, "memory.events", "oom_kill");
@@ -68,6 +77,7 @@ void cgroup_collect(kern_box *box, void *opaque, struct kern_usage *ret_usage)
     for (uint32_t i = 0; i < state->group_count; i++)
         if (state->group[i].version == 2) /* counted there without any controller */
             usage.cpu_us = field_in(&state->group[i], "cpu.stat", "usage_usec");
+    usage.throttled_us = throttled(cgroup_group_of(state, CGROUP_CPU));
     *ret_usage = usage;
 }
 

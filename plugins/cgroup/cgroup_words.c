@@ -62,7 +62,12 @@ const char *cgroup_remedy(const struct cgroup_bound *bound, enum cgroup_kind kin
 {
     switch (bound->why) {
     case CGROUP_NO_CONTROLLER:
-        return kind == CGROUP_MEMORY ? "boot with cgroup_enable=memory" : "";
+        return kind != CGROUP_MEMORY ? ""
+               : access("/boot/firmware/cmdline.txt", F_OK) == 0
+                   ? "add cgroup_enable=memory to /boot/firmware/cmdline.txt"
+               : access("/proc/sys/fs/binfmt_misc/WSLInterop", F_OK) == 0
+                   ? "in .wslconfig under [wsl2]: kernelCommandLine = cgroup_no_v1=all"
+                   : "boot with cgroup_enable=memory";
     case CGROUP_NOT_MOUNTED:
         (void)snprintf(text, room,
                        "as root: mkdir -p /sys/fs/cgroup/%1$s && mount -t cgroup -o %1$s none "
@@ -76,7 +81,9 @@ const char *cgroup_remedy(const struct cgroup_bound *bound, enum cgroup_kind kin
     case CGROUP_READ_ONLY:
         return "start the outer container with -v /sys/fs/cgroup:/sys/fs/cgroup:rw";
     case CGROUP_NOT_DELEGATED:
-        return "start it with: systemd-run --user --scope -p Delegate=yes kern ...";
+        return access("/run/systemd/system", F_OK) == 0
+                   ? "give the service that starts kern Delegate=yes under [Service]"
+                   : "as root, give this user a group: see docs/LIMITS.md";
     case CGROUP_NO_SUBTREE:
         return "as root: systemctl edit user@.service, with Delegate=yes under [Service]";
     case CGROUP_MANAGER_FAILED:

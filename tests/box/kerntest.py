@@ -4,6 +4,7 @@ the host and imports nothing but the standard library.
 
 KERN            the binary under test (default: build/bin/kern beside the sources)
 KERN_MUST_WORK  1: a test may not be skipped for a feature that `kern doctor` says exists
+KERN_SLOW       1: an emulated machine, where a start takes a tenth of a second
 KERN_HELPERS    a folder with programs of helpers/ that were built elsewhere, for a machine without a compiler
 """
 
@@ -30,6 +31,7 @@ KERN = os.path.realpath(os.environ.get("KERN") or os.path.join(SOURCE, "build", 
 HELPERS = os.path.join(HERE, "helpers")
 BOX_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 IS_ROOT = os.geteuid() == 0
+SLOW = os.environ.get("KERN_SLOW") == "1"
 PATIENCE = 20  # seconds; only a hang is longer
 BENIGN = ("kern: note: ", "kern: warning: ", "kern: security-profile=")
 

@@ -68,7 +68,8 @@ class Report(BoxCase):
         self.assertEqual(set(report) - {"plugins"}, {"version", "box", "started", "exit", "signal", "fault", "usage",
                                                      "limits", "denied", "image", "notes"})
         self.assertEqual((report["version"], report["image"], report["fault"]), (1, None, None))
-        self.assertEqual(set(report["usage"]), {"wall_ms", "cpu_ms", "peak_memory_bytes", "peak_pids"})
+        self.assertEqual(set(report["usage"]), {"wall_ms", "cpu_ms", "peak_memory_bytes", "peak_pids", "oom_kills",
+                                                "throttled_ms"})
         self.assertEqual(report["denied"], {"syscalls": {}, "hosts": [], "devices": []})
         for name in ("memory", "pids"):
             self.assertEqual(set(report["limits"][name]), {"asked", "enforced", "by"})

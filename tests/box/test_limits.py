@@ -2,6 +2,8 @@
 cannot bind; and vcpu profiles."""
 
 import os
+import subprocess
+import time
 
 import kerntest
 from kerntest import BoxCase, as_root, as_root_and_user, as_user
@@ -134,6 +136,77 @@ class Bind(Limits):
         self.assertEqual(self.output("probe", "nice", options=["--nice", "-3"], rooted=True), "-3\n")
 
 
+@as_root
+class Shown(Limits):
+    """What limits are for, at the sizes that people use."""
+
+    def setUp(self):
+        self.need_limits()
+
+    def test_400_mib_under_128(self):
+        result = self.rooted("sh", "-c", "sleep 88.25 & probe eat 400", options=["-m", "128m"])
+        self.assertEqual((result.code, result.fault), (137, "oom"), result)
+        self.assertEqual(kerntest.running("sleep", "88.25"), [])
+        usage = result.report["usage"]
+        self.assertTrue(0.95 * (128 << 20) <= usage["peak_memory_bytes"] <= 128 << 20, usage)
+        self.assertGreaterEqual(usage["oom_kills"], 1)
+
+    def test_a_fork_bomb_for_5_seconds(self):
+        running = self.start("box", "--rootfs", self.root, "--pids-limit", "64", "--timeout", "5", "-q", "--",
+                             "sh", "-c", "b() { b | b & b; }; b", stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        begun, slowest = time.monotonic(), 0
+        while running.process.poll() is None and time.monotonic() - begun < 20:
+            before = time.monotonic()
+            subprocess.run(["true"], check=True)
+            slowest = max(slowest, time.monotonic() - before)
+            time.sleep(0.1)
+        result = running.wait()
+        self.assertIn(result.fault, (None, "timeout"), result)
+        self.assertLess(slowest, 2)
+        self.assertEqual(result.report["usage"]["peak_pids"], 64)
+
+    def test_half_a_cpu(self):
+        result = self.rooted("sh", "-c", "(while :; do :; done) & while :; do :; done", options=["--cpus", "0.5", "--timeout", "4"])
+        usage = result.report["usage"]
+        used = usage["cpu_ms"] / usage["wall_ms"]
+        self.assertLess(used, 0.5 * 1.05, usage)
+        if os.getloadavg()[0] < 2:  # otherwise others may have left it less
+            self.assertGreater(usage["throttled_ms"], 500, usage)
+            self.assertGreater(used, 0.5 * 0.95, usage)
+
+    def test_the_box_reads_its_cap(self):
+        out = self.shell("cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes",
+                         options=["--memory", "256m"])
+        self.assertEqual(out, "268435456\n")
+
+    def test_dev_shm_is_charged(self):
+        result = self.rooted("sh", "-c", "exec dd if=/dev/zero of=/dev/shm/x bs=1M count=512 2>/dev/null",
+                             options=["--memory", "256m"])
+        self.assertEqual((result.code, result.fault), (137, "oom"), result)
+
+    def test_an_interpreter_that_catches_it_goes_on(self):
+        kerntest.need("python3")
+        script = "import os, time\npids = []\ntry:\n  while True:\n    pid = os.fork()\n    if pid == 0: time.sleep(60)\n    " \
+                 "pids.append(pid)\nexcept BlockingIOError: print(len(pids))"
+        result = self.box("/usr/bin/python3", "-c", script, options=["--pids-limit", "30"])
+        self.assertEqual((result.code, result.fault), (0, None), result)
+        self.assertLess(int(result.out), 30)
+
+    def test_500_boxes(self):
+        slow = kerntest.SLOW or "KERN_VARIANT" in os.environ
+        for attempt in range(3):  # others may use the machine: the shape counts
+            times = []
+            for _ in range(100 if slow else 500 if attempt == 0 else 200):
+                begun = time.monotonic()
+                self.assertEqual(self.kern("box", "-q", "-m", "64m", "--pids-limit", "20", "--", "true", report=False).code, 0)
+                times.append(time.monotonic() - begun)
+            self.assertEqual(kerntest.group_leaks(), [])
+            first, last = sorted(times[:50])[25], sorted(times[-50:])[25]
+            if last < first * 1.1:
+                return
+        self.fail(f"the last boxes took {last * 1e3:.1f} ms, the first {first * 1e3:.1f}")
+
+
 @as_user
 class MayNotBind(Limits):
     """Without root a cap binds or kern says in one line that it does not."""
@@ -219,9 +292,89 @@ class Vcpu(Limits):
         result = self.refused("nosuch:x", parts=["nosuch"], hint="vcpu")
         self.assertIn("greeting", result.err)
 
-    def test_kinds_of_later_builds(self):
-        for token in ("vgpio:leds",):
-            self.refused(token, parts=["not available in this build"])
+
+@as_root
+class Fleet(Limits):
+    """Caps on all boxes of a user together."""
+
+    def setUp(self):
+        self.need_limits()
+
+    def group(self, name, file):
+        found = kerntest.glob.glob(f"/sys/fs/cgroup/**/kern.fleet/{file}", recursive=True)
+        self.assertEqual(len(found), 1, (name, found))
+        with open(found[0], encoding="ascii") as text:
+            return text.read().strip()
+
+    def test_memory_and_pids_are_capped_together(self):
+        env = {"KERN_FLEET_MEMORY_MAX": "96m", "KERN_FLEET_PIDS_MAX": "40"}
+        first = self.start("box", "--rootfs", self.root, "--", "sh", "-c", "echo ready; sleep 60", env=env)
+        self.assertEqual(first.line(), "ready\n")
+        self.assertEqual(self.group("pids", "pids.max"), "40")
+        result = self.rooted("probe", "forks", "100", options=["--pids-limit", "90"], env=env)
+        _, made, failed = result.out.split()
+        self.assertEqual(failed, "11", result)
+        self.assertLess(int(made), 40)
+        fleet = result.report["limits"]["fleet-memory"]
+        self.assertEqual((fleet["asked"], fleet["enforced"]), (96 << 20, True))
+        result = self.rooted("probe", "eat", "200", options=["-m", "400m"], env=env)
+        self.assertEqual(result.code, 137, result)
+        self.assertIsNone(first.process.poll())
+        first.signal(15)
+        first.wait()
+
+    def test_the_last_box_takes_the_group_away(self):
+        env = {"KERN_FLEET_PIDS_MAX": "100"}
+        boxes = [self.start("box", "-q", "--", "sleep", "0.2", env=env) for _ in range(6)]
+        for box in boxes:
+            self.assertEqual(box.wait().code, 0)
+        left = lambda: kerntest.glob.glob("/sys/fs/cgroup/**/kern.fleet", recursive=True)
+        self.assertTrue(kerntest.eventually(lambda: not left()), left())
+
+    def test_what_a_killed_kern_leaves_is_swept(self):
+        env = {"KERN_FLEET_PIDS_MAX": "100"}
+        box = self.start("box", "-q", "--", "sh", "-c", "echo ready; sleep 60", env=env)
+        self.assertEqual(box.line(), "ready\n")
+        box.signal(9)
+        box.wait()
+        self.kern("box", "-q", "--", "sleep", "0.3")
+        self.assertEqual(kerntest.glob.glob("/sys/fs/cgroup/**/kern.fleet", recursive=True), [])
+
+    def test_kern_toml(self):
+        env = self.own_config('[box]\n' 'fleet-memory-max = "96m"\n' 'fleet-pids-max = 50\n' 'max-concurrent = 1\n')
+        limits = self.limits(env=env)
+        self.assertEqual((limits["fleet-memory"]["asked"], limits["fleet-pids"]["asked"]), (96 << 20, 50))
+        first = self.start("box", "-q", "--", "sh", "-c", "echo ready; sleep 60", env=env)
+        self.assertEqual(first.line(), "ready\n")
+        self.refused(env=env, parts=["1 are running"])
+        first.signal(15)
+        first.wait()
+
+    def test_bad_values(self):
+        for name, value in (("KERN_FLEET_MEMORY_MAX", "x"), ("KERN_FLEET_PIDS_MAX", "1"), ("KERN_MAX_CONCURRENT", "0")):
+            self.refused(env={name: value}, parts=[name])
+
+
+@as_root_and_user
+class Concurrent(Limits):
+    def test_no_more_than_that(self):
+        env = {"KERN_MAX_CONCURRENT": "2"}
+        boxes = [self.start("box", "-q", "--", "sh", "-c", "echo ready; sleep 60", env=env) for _ in range(2)]
+        for box in boxes:
+            self.assertEqual(box.line(), "ready\n")
+        self.refused(env=env, parts=["2 are running", "KERN_MAX_CONCURRENT"], hint="kern ps")
+        self.assertEqual(self.kern("run", "--", "true", env=env, report=False).code, 1)
+        self.assertEqual(self.box("true", options=["-q"], env={"KERN_MAX_CONCURRENT": "3"}).code, 0)
+        boxes[0].signal(9)  # a killed kern gives its place back
+        boxes[0].wait()
+        self.assertTrue(kerntest.eventually(lambda: self.box("true", options=["-q"], env=env).code == 0))
+        boxes[1].signal(15)
+        boxes[1].wait()
+
+    def test_many_at_once(self):
+        env = {"KERN_MAX_CONCURRENT": "3"}
+        boxes = [self.start("box", "-q", "--", "sleep", "2", env=env) for _ in range(8)]
+        self.assertEqual(sorted(box.wait().code for box in boxes), [0] * 3 + [1] * 5)
 
 
 if __name__ == "__main__":

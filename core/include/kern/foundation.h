@@ -121,8 +121,9 @@ struct kern_usage {
     int64_t peak_memory; /* bytes */
     int64_t cpu_us;
     int64_t peak_pids;
-    int64_t oom_kills; /* tasks of the box that the kernel's OOM killer ended, whoever ran out of memory */
-    int32_t oom_own;   /* 1: it acted against the box's own cap; 0: it did not; -1 unknown */
+    int64_t oom_kills;    /* tasks of the box that the kernel's OOM killer ended, whoever ran out of memory */
+    int32_t oom_own;      /* 1: it acted against the box's own cap; 0: it did not; -1 unknown */
+    int64_t throttled_us; /* time that tasks of the box wanted to run and the cpu cap did not let them */
 };
 
 struct kern_group_hooks {

@@ -18,6 +18,7 @@ PREFIX = {
     "session": ["systemd-run", "--quiet", "--pipe", "--wait", "-p", "User=box", "-p", "PAMName=login", "-p", "WorkingDirectory=/"],
     # a system service that runs as a user
     "service": ["systemd-run", "--quiet", "--pipe", "--wait", "-p", "User=box"],
+    "delegated": ["systemd-run", "--quiet", "--pipe", "--wait", "-p", "User=box", "-p", "Delegate=yes"],
 }
 
 
@@ -93,6 +94,14 @@ class Systemd(unittest.TestCase):
         self.assertEqual(len(lines), 1, done)
         self.assertTrue(lines[0].startswith("kern: warning: memory and pids caps not enforced"), done)
         self.assertIn("Delegate=", lines[0])
+
+    def test_a_delegated_service(self):
+        done = shell("delegated", "cd /; for i in 1 2; do kern box --require-limits -m 64m --cpus 0.5 -- cat /sys/fs/cgroup/memory.max; done; "
+                                  "cat /proc/self/cgroup")
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[:2], ["67108864"] * 2, done)
+        self.assertTrue(lines[2].endswith(".service/supervisors"), done)
+        self.assertEqual(done.stderr, "", done)
 
     def test_without_a_scope(self):
         stop_units()
