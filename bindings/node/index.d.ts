@@ -28,17 +28,21 @@ export interface Usage {
   peakMemoryBytes: number | null;
 }
 
+/** A host or a device that was refused; what else kern knows of it stands beside its name. */
+export type DeniedThing = string | { name: string; count?: number; [more: string]: unknown };
+
 /** What kern refused the code. */
 export interface Denied {
   syscalls?: Record<string, number>;
-  hosts?: string[];
-  devices?: string[];
+  hosts?: DeniedThing[];
+  devices?: DeniedThing[];
 }
 
 export interface BlockedEvent {
   kind: "syscall" | "host" | "device";
   name: string;
   count: number;
+  [more: string]: unknown;
 }
 
 export type OutputCallback = (chunk: Buffer) => void;

@@ -1,5 +1,6 @@
 """The READMEs of both packages keep their word: each program in them is run, as one session a page."""
 
+import json
 import os
 import re
 import subprocess
@@ -29,6 +30,10 @@ class Pages(unittest.TestCase):
         self.assertIn("4950\n None", done.stdout)
         self.assertIn("4.0", done.stdout)
 
+    def test_notes(self):
+        done = run([sys.executable, "-c", "\n".join(blocks("python/SANDBOX-NOTES.md", "python"))], PYTHONPATH=os.path.join(BINDINGS, "python"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_node(self):
         with tempfile.TemporaryDirectory() as folder:
             os.mkdir(folder + "/node_modules")
@@ -40,6 +45,15 @@ class Pages(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("4950\n null", done.stdout)
         self.assertIn("4.0", done.stdout)
+
+
+class Mcp(unittest.TestCase):
+    def test_the_configurations_are_json(self):
+        with open(os.path.join(BINDINGS, "..", "docs", "MCP.md"), encoding="utf-8") as file:
+            found = re.findall(r"^```text\n(\{.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
+        self.assertEqual(len(found), 2)
+        for text in found:
+            self.assertIn("kern-mcp", str(json.loads(text)))
 
 
 class Copies(unittest.TestCase):

@@ -32,9 +32,18 @@ function frame(kind, body) {
   return [head, body];
 }
 
-function cell(kind, code, mark, withHelper) {
-  const data = frame(kind, Buffer.concat([mark, Buffer.from(code, "utf8")]));
-  return Buffer.concat(withHelper ? [...frame("H", source("helper.py")), ...data] : data);
+function cell(kind, code, mark) {
+  return Buffer.concat(frame(kind, Buffer.concat([mark, Buffer.from(code, "utf8")])));
+}
+
+// What a box's descriptor 0 holds for one call.
+function oneCell(code) {
+  return Buffer.concat([...frame("H", source("helper.py")), cell("O", code, Buffer.alloc(MARK))]);
+}
+
+// What a box is told first that gets its cells by a socket.
+function warmUp() {
+  return Buffer.concat(frame("W", source("helper.py")));
 }
 
 // A nameless file that is a box's descriptor 0: holds the cell, takes the results. In memory where it can be, so that what
@@ -144,4 +153,4 @@ class Parser {
   }
 }
 
-module.exports = { CallFile, MARK, Parser, cell, command };
+module.exports = { CallFile, MARK, Parser, cell, command, oneCell, warmUp };

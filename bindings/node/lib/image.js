@@ -3,9 +3,8 @@
 // cannot be had.
 
 const OFFLINE = 'without a registry: image="host" uses this machine\'s own programs, `kern load -i FILE` brings an image by file';
+const OTHER = /profile|volume|mount|limit|option|egress|--[a-z]/; // kern refused for another reason
 const DEFAULTS = { PYTHONPATH: "/workspace/.deps", MPLBACKEND: "Agg", MPLCONFIGDIR: "/tmp/.matplotlib" };
-
-async function prepare() {}
 
 // Words that set what every box has, unless `env` sets it. None of it is secret.
 function environment(sandbox) {
@@ -14,8 +13,9 @@ function environment(sandbox) {
   return words;
 }
 
-function explain(image, message) {
-  return image === "host" || !/image|registr/.test(message) ? message : `${message}; ${OFFLINE}`;
+// What to do when kern had no image to build a box with.
+function explain(image, message, resolved) {
+  return image === "host" || resolved || OTHER.test(message) ? message : `${message}; ${OFFLINE}`;
 }
 
-module.exports = { environment, explain, prepare };
+module.exports = { environment, explain };

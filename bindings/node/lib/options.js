@@ -12,7 +12,7 @@ const DEFAULT_TMPFS_MB = 64;
 const UNITS = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 };
 const PROFILE = /^[a-z][a-z0-9-]*:[A-Za-z0-9][A-Za-z0-9._-]*$/;
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
-const HOST_RULE = /^[^\s,/\x00-\x1f\x7f]+$/; // the grammar itself is kern's to judge
+const HOST_RULE = /^([^\s,/\x00-\x1f\x7f]+|[0-9a-fA-F.:[\]]+\/[0-9]+(:[0-9]+)?)$/; // the grammar itself is kern's to judge
 const USER = /^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$/;
 const WORD = /^[^\s-][^\s]*$/;
 const OPTIONS = [
@@ -236,7 +236,7 @@ function boxWords(options, forSetup) {
   if (!forSetup) for (const capability of options.capDrop) found.push("--cap-drop", capability);
   if (forSetup || options.network) found.push("--network", "host");
   else if (options.egressAllow !== null && options.egressAllow.length) found.push("--egress-allow", options.egressAllow.join(","));
-  if (options.user !== null) found.push("--user", options.user);
+  if (options.user !== null) found.push("--uid-range", "--user", options.user);
   if (options.securityProfile !== null && !forSetup) found.push("--security-profile", options.securityProfile);
   if (options.apparmor !== null) found.push("--apparmor", options.apparmor);
   if (options.seccomp !== null && !forSetup) found.push("--seccomp", options.seccomp);

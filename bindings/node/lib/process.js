@@ -77,6 +77,7 @@ class Running {
     this.onExecuted = onExecuted || null;
     const environment = { ...process.env, ...env, KERN_ALIVE_FD: "4" };
     delete environment.KERN_STARTED_FD;
+    this.waiting = new Set(); // a kernel's box is waited for at each cell: its one `done` would keep what each wait left on it
     this.done = new Promise((resolve, reject) => {
       this.process = spawn(kern, [...words, "--report", "fd:3", "--", ...command], {
         stdio: [stdin === null ? "ignore" : stdin, "pipe", "pipe", "pipe", "pipe"], env: environment, detached: true,
@@ -87,7 +88,11 @@ class Running {
       });
       this.process.once("exit", (code, signal) => this._exit(code, signal, resolve));
     });
-    this.done.catch(() => {}); // whoever waits hears of it
+    const tell = (index) => (value) => {
+      this.outcome = [index, value];
+      for (const pair of this.waiting) pair[index](value);
+    };
+    this.done.then(tell(0), tell(1));
     const [, out, err, report, alive] = this.process.stdio;
     if (!out) return;
     for (const stream of [out, err, report, alive]) stream.on("error", () => {});
@@ -168,13 +173,28 @@ class Running {
     };
     if (check) again();
     try {
-      const how = await (answered ? Promise.race([this.done, answered]) : this.done);
+      const how = await this.ended(answered);
       if (how !== "answered") signal?.throwIfAborted();
       return how;
     } finally {
       signal?.removeEventListener("abort", abort);
       clearTimeout(deadline);
       clearTimeout(measure);
+    }
+  }
+
+  // The exit code, or what `other` gives, whichever is first.
+  async ended(other = null) {
+    let pair = null;
+    try {
+      return await new Promise((resolve, reject) => {
+        pair = [resolve, reject];
+        if (this.outcome) pair[this.outcome[0]](this.outcome[1]);
+        else this.waiting.add(pair);
+        if (other) other.then(resolve, reject);
+      });
+    } finally {
+      this.waiting.delete(pair);
     }
   }
 

@@ -13,9 +13,10 @@ const { SandboxError } = require("./errors.js");
 const { bindWords } = require("./mounts.js");
 const { DEFAULT_IMAGE, boxWords, checkTimeout, makeOptions } = require("./options.js");
 const { Capture, Running } = require("./process.js");
+const { PycCache } = require("./pyc.js");
 const { ExecutionResult, classify, parseReport } = require("./result.js");
 const { Kernel, Pool } = require("./warm.js");
-const { Workspace } = require("./workspace.js");
+const { Workspace, removeTree } = require("./workspace.js");
 
 const LANGUAGES = { python: ["python3", ".py"], bash: ["bash", ".sh"], sh: ["sh", ".sh"], node: ["node", ".js"] };
 const ARGUMENT_LIMIT = 128 << 10; // the kernel's limit for one argument
@@ -57,9 +58,11 @@ class Sandbox {
   #words = [];
   #kern = "";
   #opening = null;
+  #pyc;
 
   constructor(options = {}) {
     this.options = makeOptions(options);
+    this.#pyc = new PycCache(this);
     this._kernels = new Set();
   }
 
@@ -77,7 +80,7 @@ class Sandbox {
       this.#kern = findKern();
       this.#workspace = new Workspace(this.options.workspace);
       if (!this.#workspace.mine) this.#first = this.#workspace.seen();
-      await image.prepare(this);
+      if (this.options.user !== null) await require("./user.js").share(this, this.#workspace.path);
       if (this.options.setup !== null) await this.#runSetup(this.options.setup);
       this.#words = this.#boxWords(false);
       if (this.options.persist) this.#resident = await require("./persist.js").Resident.open(this, this.#words);
@@ -97,7 +100,12 @@ class Sandbox {
     const workspace = this.#workspace;
     this.#workspace = null;
     this.#opening = null;
-    if (workspace !== null) workspace.close();
+    if (workspace === null) return;
+    workspace.close();
+    if (workspace.mine && this.options.user !== null && fs.existsSync(workspace.path)) {
+      await require("./user.js").clear(this, workspace.path);
+      removeTree(workspace.path);
+    }
   }
 
   // close(), and the resident box of a persist sandbox is stopped.
@@ -204,7 +212,7 @@ class Sandbox {
         pool._end(warm);
       }
     }
-    const call = new driver.CallFile(driver.cell("O", code, Buffer.alloc(driver.MARK), true), this.options.maxOutputBytes);
+    const call = new driver.CallFile(driver.oneCell(code), this.options.maxOutputBytes);
     try {
       return await this.#run(driver.command(), timeoutS, feeds, call, signal);
     } finally {
@@ -243,7 +251,7 @@ class Sandbox {
   _start(command, stdin, life) {
     this.#need();
     if (this.#resident !== null) return this.#resident.start(command, stdin, life);
-    return this._spawn(["box", `kern-${process.pid}-${++number}`, ...this.#words, "--timeout", String(life)], command, stdin);
+    return this._spawn(["box", `kern-${process.pid}-${++number}`, ...this.#words, ...this.#pyc.words(), "--timeout", String(life)], command, stdin);
   }
 
   // Starts kern with the sandbox's environment in a private file, which is gone again when kern has read it.
@@ -327,20 +335,23 @@ class Sandbox {
     const used = told.usage || {};
     result.usage = { wallMs: used.wall_ms ?? null, cpuMs: used.cpu_ms ?? null, peakMemoryBytes: used.peak_memory_bytes ?? null };
     result.denied = told.denied || {};
+    this.#pyc.learn((told.image || {}).digest);
     if (result.fault === null || result.fault.type !== "startup_failed" || running.deadlineHit) return;
     const said = result.stderr.split("\n").filter((line) => /^(kern|hint): /.test(line));
     if (report === null && said.some((line) => line.includes("--report"))) {
       throw new SandboxError(`'${this.#kern}' is too old for this package: it has no --report; install a newer kern`);
     }
     if (code === 125) throw new SandboxError(`kern could not build the box: ${said.join("\n") || result.fault.message}`);
-    result.fault = { type: "startup_failed", message: image.explain(this.options.image, result.fault.message) };
+    result.fault = { type: "startup_failed", message: image.explain(this.options.image, result.fault.message, Boolean(told.image)) };
   }
 
   #tellBlocked(result) {
     const callback = this.options.onBlocked;
     if (callback === null) return;
     const events = Object.entries(result.denied.syscalls || {}).map(([name, count]) => ({ kind: "syscall", name, count }));
-    for (const kind of ["host", "device"]) for (const name of result.denied[`${kind}s`] || []) events.push({ kind, name, count: 1 });
+    for (const kind of ["host", "device"]) {
+      for (const found of result.denied[`${kind}s`] || []) events.push({ kind, count: 1, ...(typeof found === "object" ? found : { name: found }) });
+    }
     for (const event of events) {
       try {
         callback(event);

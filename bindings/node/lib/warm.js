@@ -80,10 +80,10 @@ class WarmBox {
     const [mine, theirs] = await socketPair();
     const box = new WarmBox();
     box.socket = mine;
-    box.sentHelper = false;
     box.parser = null;
     mine.on("error", () => {});
     mine.on("data", (data) => box._take(data));
+    mine.write(driver.warmUp());
     try {
       box.running = sandbox._start(driver.command(), theirs, life);
     } catch (problem) {
@@ -119,8 +119,7 @@ class WarmBox {
     const track = sandbox._track();
     this.running.attach(outs[0], outs[1]);
     const answered = new Promise((resolve) => (this.answer = resolve));
-    this.socket.write(driver.cell(kind, code, mark, !this.sentHelper));
-    this.sentHelper = true;
+    this.socket.write(driver.cell(kind, code, mark));
     let how = await this.running.drain(timeoutS * 1000, track.check, answered, signal);
     if (how === "answered" && parser.end !== null) {
       // What the cell printed has all been written before the driver answered: read on until its mark.
@@ -148,7 +147,7 @@ class WarmBox {
   async _marks(outs) {
     let timer;
     const late = new Promise((resolve) => (timer = setTimeout(resolve, 1000)));
-    await Promise.race([Promise.all(outs.map((out) => out.marked)), this.running.done, late]);
+    await this.running.ended(Promise.race([Promise.all(outs.map((out) => out.marked)), late]));
     clearTimeout(timer);
   }
 

@@ -52,7 +52,7 @@ class Workspace {
       for (const part of parts) {
         if (make) {
           try {
-            fs.mkdirSync(under(current, part), 0o755);
+            fs.mkdirSync(under(current, part), 0o777); // what is left of it the umask says, or a default ACL
           } catch (problem) {
             if (problem.code !== "EEXIST") throw problem;
           }
@@ -75,7 +75,7 @@ class Workspace {
     try {
       const folder = this._folder(parts.slice(0, -1), Boolean(flags & O_CREAT));
       try {
-        found = fs.openSync(under(folder, parts[parts.length - 1]), flags | O_NOFOLLOW | O_NONBLOCK, 0o644);
+        found = fs.openSync(under(folder, parts[parts.length - 1]), flags | O_NOFOLLOW | O_NONBLOCK, 0o666);
       } finally {
         fs.closeSync(folder);
       }
@@ -118,7 +118,7 @@ class Workspace {
   // Puts a long script where the box can read it; its name. remove() takes it away.
   addCode(code, suffix) {
     const name = `${CODE_PREFIX}${process.pid}-${++this.counter}-${randomBytes(4).toString("hex")}${suffix}`;
-    const fd = fs.openSync(under(this.fd, name), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o644);
+    const fd = fs.openSync(under(this.fd, name), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666);
     try {
       fs.writeFileSync(fd, code);
     } finally {
@@ -137,7 +137,7 @@ class Workspace {
 
   makeDeps() {
     try {
-      fs.mkdirSync(under(this.fd, DEPS), 0o755);
+      fs.mkdirSync(under(this.fd, DEPS), 0o777);
     } catch (problem) {
       if (problem.code !== "EEXIST") throw problem;
     }
@@ -251,7 +251,7 @@ class Workspace {
       } catch (problem) {
         if (problem.code !== "ENOENT") throw problem;
       }
-      const fd = fs.openSync(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o644);
+      const fd = fs.openSync(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666);
       try {
         fs.writeFileSync(fd, data);
       } finally {
@@ -287,4 +287,4 @@ function removeTree(folder) {
   }
 }
 
-module.exports = { Workspace };
+module.exports = { Workspace, removeTree };

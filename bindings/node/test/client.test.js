@@ -180,7 +180,7 @@ test("a signal ends the call", async () => {
 test("a box that somebody stops is killed", async () => {
   await kern.withSandbox(HOST, async (sandbox) => {
     const call = sandbox.runCode("import time; time.sleep(20)");
-    await sleep(700);
+    await sleep(1500);
     process.kill(Number(children().split(" ")[0]), "SIGKILL");
     assert.equal((await call).fault.type, "killed");
   });

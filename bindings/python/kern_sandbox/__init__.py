@@ -8,16 +8,16 @@
 from ._errors import MountRefused, SandboxError
 from ._mounts import MountSpec
 from ._options import DEFAULT_TMPFS_MB, SandboxOptions
-from ._result import ExecutionResult, FileInfo, Result, SandboxFault, Usage
-from ._sandbox import Sandbox, run_code
+from ._result import ExecutionResult, FileInfo, Result, SandboxFault, SandboxFaultType, Usage
+from ._sandbox import Language, Sandbox, run_code
 from ._warm import Kernel
 
 __version__ = "0.1.0"
 version = __version__
 
 __all__ = [
-    "DEFAULT_TMPFS_MB", "ExecutionResult", "FileInfo", "Kernel", "MountRefused", "MountSpec", "Result", "Sandbox", "SandboxError",
-    "SandboxFault", "SandboxOptions", "Usage", "kern_code_tool", "run_code", "version",
+    "DEFAULT_TMPFS_MB", "ExecutionResult", "FileInfo", "Kernel", "Language", "MountRefused", "MountSpec", "Result", "Sandbox", "SandboxError",
+    "SandboxFault", "SandboxFaultType", "SandboxOptions", "Usage", "kern_code_tool", "run_code", "version",
 ]
 
 

@@ -36,9 +36,18 @@ def frame(kind: bytes, body: bytes) -> bytes:
     return kind + len(body).to_bytes(8, "big") + body
 
 
-def cell(kind: bytes, code: str, mark: bytes, with_helper: bool) -> bytes:
-    data = frame(kind, mark + code.encode("utf-8", "surrogatepass"))
-    return frame(b"H", source("helper.py")) + data if with_helper else data
+def cell(kind: bytes, code: str, mark: bytes) -> bytes:
+    return frame(kind, mark + code.encode("utf-8", "surrogatepass"))
+
+
+def one_cell(code: str) -> bytes:
+    """What a box's descriptor 0 holds for one call."""
+    return frame(b"H", source("helper.py")) + cell(b"O", code, bytes(MARK))
+
+
+def warm_up() -> bytes:
+    """What a box is told first that gets its cells by a socket."""
+    return frame(b"W", source("helper.py"))
 
 
 def command() -> List[str]:

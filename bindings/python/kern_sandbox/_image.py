@@ -3,18 +3,15 @@ cannot be had."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Dict, List
 
 if TYPE_CHECKING:
     from ._sandbox import Sandbox
 
 OFFLINE = 'without a registry: image="host" uses this machine\'s own programs, `kern load -i FILE` brings an image by file'
+OTHER = re.compile(r"profile|volume|mount|limit|option|egress|--[a-z]")  # kern refused for another reason
 DEFAULTS: Dict[str, str] = {"PYTHONPATH": "/workspace/.deps", "MPLBACKEND": "Agg", "MPLCONFIGDIR": "/tmp/.matplotlib"}
-
-
-def prepare(sandbox: "Sandbox") -> None:
-    """Pulls the image on a budget of its own, so that a download is charged to no call. What goes wrong here the first
-    call reports as its outcome."""
 
 
 def environment(sandbox: "Sandbox", for_setup: bool) -> List[str]:
@@ -26,7 +23,8 @@ def environment(sandbox: "Sandbox", for_setup: bool) -> List[str]:
     return words
 
 
-def explain(image: str, message: str) -> str:
-    if image == "host" or "image" not in message and "registr" not in message:
+def explain(image: str, message: str, resolved: bool) -> str:
+    """What to do when kern had no image to build a box with."""
+    if image == "host" or resolved or OTHER.search(message):
         return message
     return f"{message}; {OFFLINE}"

@@ -59,7 +59,7 @@ SIZE = re.compile(r"([1-9][0-9]*)([kmgt])b?", re.IGNORECASE)
 UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 PROFILE = re.compile(r"[a-z][a-z0-9-]*:[A-Za-z0-9][A-Za-z0-9._-]*")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-HOST_RULE = re.compile(r"[^\s,/\x00-\x1f\x7f]+")  # the grammar itself is kern's to judge
+HOST_RULE = re.compile(r"[^\s,/\x00-\x1f\x7f]+|[0-9a-fA-F.:\[\]]+/[0-9]+(:[0-9]+)?")  # the grammar itself is kern's to judge
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
 CAPABILITY = re.compile(r"[A-Za-z_]+")
 UNSET: Any = object()
@@ -232,7 +232,7 @@ class Options:
         elif self.egress_allow:
             words += ["--egress-allow", ",".join(self.egress_allow)]
         if self.user is not None:
-            words += ["--user", self.user]
+            words += ["--uid-range", "--user", self.user]
         if self.security_profile is not None and not for_setup:
             words += ["--security-profile", self.security_profile]
         if self.apparmor is not None:

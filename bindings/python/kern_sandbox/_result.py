@@ -6,9 +6,11 @@ import base64
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Literal, Optional
 
-FAULT_TYPES = ("timeout", "escape_blocked", "oom", "killed", "exec_failed", "startup_failed", "workspace_full")
+SandboxFaultType = Literal["timeout", "escape_blocked", "oom", "killed", "exec_failed", "startup_failed", "workspace_full"]
+KERN_ORDER: "tuple[SandboxFaultType, ...]" = (
+    "timeout", "workspace_full", "escape_blocked", "oom", "killed", "exec_failed", "startup_failed")
 BENIGN = ("kern: security-profile=", "kern: warning:", "kern: note:")
 
 
@@ -16,7 +18,7 @@ BENIGN = ("kern: security-profile=", "kern: warning:", "kern: note:")
 class SandboxFault:
     """Something that the sandbox did, as opposed to the code."""
 
-    type: str
+    type: SandboxFaultType
     message: str
 
 
@@ -213,9 +215,9 @@ def classify(end: End, report: Optional[Dict[str, Any]], timeout_s: float, image
     if end.full:
         return SandboxFault("workspace_full", "the workspace grew beyond workspace_max_bytes")
     kind = (told.get("fault") or {}).get("type")
-    for wanted in ("timeout", "workspace_full", "escape_blocked", "oom", "killed", "exec_failed", "startup_failed"):
+    for wanted in KERN_ORDER:
         if kind == wanted:
-            return SandboxFault(kind, _describe(kind, told, image, command))
+            return SandboxFault(wanted, _describe(wanted, told, image, command))
     if report is None:
         if executed:
             return SandboxFault("killed", "kern ended without a report; somebody killed it")

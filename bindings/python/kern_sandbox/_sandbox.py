@@ -10,24 +10,24 @@ import queue
 import tempfile
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Literal, Optional, Sequence, Union
 
 from . import _driver, _image
 from ._binary import find_kern
 from ._errors import SandboxError
 from ._options import DEFAULT_IMAGE, Options, check_timeout, make_options
 from ._process import Capture, Running, remove
+from ._pyc import PycCache
 from ._result import End, ExecutionResult, FileInfo, Result, SandboxFault, Usage, classify, parse_report
 from ._warm import Kernel, Pool
-from ._workspace import Workspace
+from ._workspace import Workspace, remove_tree
 
 if TYPE_CHECKING:
-    from typing_extensions import Literal, Unpack
+    from typing_extensions import Unpack
 
     from ._options import SandboxOptions
 
-    Language = Literal["python", "bash", "sh", "node"]
-
+Language = Literal["python", "bash", "sh", "node"]
 LANGUAGES = {"python": ("python3", ".py"), "bash": ("bash", ".sh"), "sh": ("sh", ".sh"), "node": ("node", ".js")}
 ARGUMENT_LIMIT = 128 << 10  # the kernel's limit for one argument
 BACKSTOP = 5  # seconds that kern's own deadline lies behind this side's
@@ -137,6 +137,7 @@ class Sandbox:
         self._first: Dict[str, Any] = {}
         self._words: List[str] = []
         self._kern = ""
+        self._pyc = PycCache(self)
 
     # ---- Life
 
@@ -148,7 +149,10 @@ class Sandbox:
         self._workspace = Workspace(self.options.workspace)
         try:
             self._first = self._workspace.seen() if not self._workspace.mine else {}
-            _image.prepare(self)
+            if self.options.user is not None:
+                from ._user import share
+
+                share(self, self._workspace.path)
             if self.options.setup is not None:
                 self._run_setup(self.options.setup)
             self._words = self._box_words()
@@ -173,6 +177,11 @@ class Sandbox:
         workspace, self._workspace = self._workspace, None
         if workspace is not None:
             workspace.close()
+            if workspace.mine and os.path.isdir(workspace.path) and self.options.user is not None:
+                from ._user import clear
+
+                clear(self, workspace.path)
+                remove_tree(workspace.path)
 
     def destroy(self) -> None:
         """close(), and the resident box of a persist sandbox is stopped."""
@@ -263,7 +272,7 @@ class Sandbox:
                 pool.give_back(warm)
             self._tell_blocked(result)
             return result
-        call = _driver.CallFile(_driver.cell(b"O", code, bytes(_driver.MARK), True), self.options.max_output_bytes)
+        call = _driver.CallFile(_driver.one_cell(code), self.options.max_output_bytes)
         try:
             return self._run(_driver.command(), limit, feeds, call)
         finally:
@@ -302,7 +311,7 @@ class Sandbox:
         self._need()
         if self._resident is not None:
             return self._resident.start(command, stdin, life)  # type: ignore[no-any-return]
-        words = ["box", f"kern-{os.getpid()}-{next(_numbers)}", *self._words, "--timeout", f"{life:g}"]
+        words = ["box", f"kern-{os.getpid()}-{next(_numbers)}", *self._words, *self._pyc.words(), "--timeout", f"{life:g}"]
         return self._spawn(words, command, stdin)
 
     def _spawn(self, words: List[str], command: List[str], stdin: Optional[int]) -> Running:
@@ -393,6 +402,7 @@ class Sandbox:
         used = told.get("usage") or {}
         result.usage = Usage(used.get("wall_ms"), used.get("cpu_ms"), used.get("peak_memory_bytes"))
         result.denied = told.get("denied") or {}
+        self._pyc.learn((told.get("image") or {}).get("digest"))
         if result.fault is None or result.fault.type != "startup_failed" or running.deadline_hit:
             return
         said = [line for line in result.stderr.splitlines() if line.startswith(("kern: ", "hint: "))]
@@ -400,7 +410,7 @@ class Sandbox:
             raise SandboxError(f"{self._kern!r} is too old for this package: it has no --report; install a newer kern")
         if code == 125:
             raise SandboxError("kern could not build the box: " + ("\n".join(said) or result.fault.message))
-        result.fault = SandboxFault("startup_failed", _image.explain(self.options.image, result.fault.message))
+        result.fault = SandboxFault("startup_failed", _image.explain(self.options.image, result.fault.message, bool(told.get("image"))))
 
     def _tell_blocked(self, result: ExecutionResult) -> None:
         callback = self.options.on_blocked
@@ -409,7 +419,8 @@ class Sandbox:
         events: List[Dict[str, Any]] = [{"kind": "syscall", "name": name, "count": count}
                                         for name, count in (result.denied.get("syscalls") or {}).items()]
         for kind in ("host", "device"):
-            events += [{"kind": kind, "name": name, "count": 1} for name in result.denied.get(kind + "s") or []]
+            for found in result.denied.get(kind + "s") or []:
+                events.append({"kind": kind, "count": 1, **(found if isinstance(found, dict) else {"name": found})})
         for event in events:
             try:
                 callback(event)

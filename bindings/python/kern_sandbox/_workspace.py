@@ -67,7 +67,7 @@ class Workspace:
             for part in parts:
                 if make:
                     try:
-                        os.mkdir(part, 0o755, dir_fd=current)
+                        os.mkdir(part, 0o777, dir_fd=current)  # what is left of it the umask says, or a default ACL
                     except FileExistsError:
                         pass
                 below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=current)
@@ -86,7 +86,7 @@ class Workspace:
         try:
             folder = self._folder(parts[:-1], make)
             try:
-                found = os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644, dir_fd=folder)
+                found = os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666, dir_fd=folder)
             finally:
                 os.close(folder)
         except FileNotFoundError:
@@ -121,7 +121,7 @@ class Workspace:
         self.counter += 1
         name = f"{CODE_PREFIX}{os.getpid()}-{self.counter}-{os.urandom(4).hex()}{suffix}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(name, flags, 0o644, dir_fd=self.fd), "w", encoding="utf-8", errors="surrogatepass") as file:
+        with open(os.open(name, flags, 0o666, dir_fd=self.fd), "w", encoding="utf-8", errors="surrogatepass") as file:
             file.write(code)
         return name
 
@@ -133,7 +133,7 @@ class Workspace:
 
     def make_deps(self) -> None:
         try:
-            os.mkdir(DEPS, 0o755, dir_fd=self.fd)
+            os.mkdir(DEPS, 0o777, dir_fd=self.fd)
         except FileExistsError:
             pass
         os.close(self._folder([DEPS], False))  # a link planted there is refused
@@ -242,7 +242,7 @@ class Workspace:
             except FileNotFoundError:
                 pass
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(parts[-1], flags, 0o644, dir_fd=folder), "wb") as file:
+            with open(os.open(parts[-1], flags, 0o666, dir_fd=folder), "wb") as file:
                 file.write(content)
         finally:
             os.close(folder)

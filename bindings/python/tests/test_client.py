@@ -151,9 +151,12 @@ class Client(unittest.TestCase):
     def test_env_is_on_no_command_line(self):
         with Sandbox(**HOST, env={"A_SECRET": "hunter2"}) as sandbox:
             seen = []
-            thread = threading.Thread(target=lambda: seen.append(sandbox.run_code("import time; time.sleep(1)")))
+            code = "import os, time\nopen('on', 'w').close()\nwhile os.path.exists('on'): time.sleep(0.05)"
+            thread = threading.Thread(target=lambda: seen.append(sandbox.run_code(code)))
             thread.start()
-            time.sleep(0.5)
+            end = time.monotonic() + 20
+            while not os.path.exists(sandbox.workspace + "/on") and time.monotonic() < end:
+                time.sleep(0.02)
             lines = []
             for pid in os.listdir("/proc"):
                 try:
@@ -163,8 +166,10 @@ class Client(unittest.TestCase):
                     pass
             self.assertTrue(any(b"kern-" in line for line in lines))
             self.assertFalse(any(b"hunter2" in line for line in lines))
-            self.assertEqual([n for n in os.listdir(tempfile.gettempdir()) if n.startswith("kern-env-")], [])
+            files = [n for n in os.listdir(tempfile.gettempdir()) if n.startswith("kern-env-")]
+            os.unlink(sandbox.workspace + "/on")
             thread.join()
+            self.assertEqual(files, [])
             self.assertTrue(seen[0].success)
 
     def test_a_kernel_from_many_threads(self):
@@ -182,7 +187,7 @@ class Client(unittest.TestCase):
             found = []
             thread = threading.Thread(target=lambda: found.append(sandbox.run_code("import time; time.sleep(20)")))
             thread.start()
-            time.sleep(0.7)
+            time.sleep(1.5)
             os.kill(int(children()[0]), signal.SIGKILL)
             thread.join()
         self.assertEqual(found[0].fault.type, "killed")

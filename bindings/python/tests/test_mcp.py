@@ -113,7 +113,7 @@ class Protocol(unittest.TestCase):
         self.assertEqual(self.text(server.call("run_code", {"code": "cat d/x.txt", "language": "bash"})), "hé")
         failed = server.call("run_code", {"code": "import sys; print('o'); sys.exit('e')"})
         self.assertEqual((failed["isError"], self.text(failed)), (True, "o\n[stderr]\ne\n[exit code 1]"))
-        late = server.call("run_code", {"code": "while True: pass", "timeout_s": 0.5})
+        late = server.call("run_code", {"code": "while True: pass", "timeout_s": 1.5})
         self.assertTrue(late["isError"])
         self.assertIn("[sandbox: timeout]", self.text(late))
         missing = server.call("read_file", {"path": "nothing"})
@@ -217,7 +217,7 @@ class Protocol(unittest.TestCase):
         while len(replies) < 20:
             message = server.read()
             replies[message["id"]] = self.text(message["result"])
-        self.assertLess(time.monotonic() - begin, 12)
+        self.assertLess(time.monotonic() - begin, 40)
         self.assertEqual([replies[number] for number in numbers], [str(n) for n in range(20)])
         server.close()
 
@@ -225,7 +225,7 @@ class Protocol(unittest.TestCase):
         server = self.serve(KERN_MCP_KERNEL="1")
         server.call("run_code", {"code": "x = 5"})
         self.assertEqual(self.text(server.call("run_code", {"code": "x + 1"})), "6")
-        self.assertTrue(server.call("run_code", {"code": "while True: pass", "timeout_s": 0.5})["isError"])
+        self.assertTrue(server.call("run_code", {"code": "while True: pass", "timeout_s": 1.5})["isError"])
         self.assertIn("restarted", self.text(server.call("run_code", {"code": "print('x' in globals())"})))
         self.assertEqual(self.text(server.call("run_code", {"code": "echo s", "language": "sh"})), "s")
         server.close()
@@ -252,9 +252,9 @@ class Protocol(unittest.TestCase):
 
     def test_environment(self):
         with tempfile.TemporaryDirectory() as folder:
-            server = self.serve(KERN_MCP_WORKSPACE=folder, KERN_MCP_SETUP="echo s > made", KERN_MCP_TIMEOUT="0.6")
+            server = self.serve(KERN_MCP_WORKSPACE=folder, KERN_MCP_SETUP="echo s > made", KERN_MCP_TIMEOUT="2.5")
             self.assertEqual(self.text(server.call("run_code", {"code": "print(open('made').read())"})), "s")
-            self.assertIn("0.6 s", self.text(server.call("run_code", {"code": "while True: pass"})))
+            self.assertIn("2.5 s", self.text(server.call("run_code", {"code": "while True: pass"})))
             server.close()
             self.assertTrue(os.path.exists(folder + "/made"))
         broken = self.serve(KERN_MCP_SETUP="exit 3")

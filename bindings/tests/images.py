@@ -1,0 +1,86 @@
+"""An image that stands in for python:3.12-slim: the Python, the shells and the small tools of this Debian, loaded under that
+name into a store of the test's own. Like the real one it has no bytecode for most of its library."""
+
+import glob
+import io
+import os
+import re
+import subprocess
+import sysconfig
+import tarfile
+import tempfile
+
+PYTHON = "/usr/bin/python3"
+TOOLS = ["bash", "sh", "cat", "ls", "sleep", "true", "env", "hostname", "id", "mkdir", "touch", "rm", "setfacl", "tail", "test", "touch"]
+LEFT_OUT = re.compile(r"/(__pycache__|test|tests|idlelib|tkinter|lib2to3|ensurepip|dist-packages|turtledemo|pydoc_data|config-[^/]*)(/|$)")
+
+
+def _libraries(program):
+    done = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
+    return re.findall(r"(/\S+)", done.stdout)
+
+
+class Tar:
+    def __init__(self, path):
+        self.archive = tarfile.open(path, "w")
+        self.seen = set()
+
+    def add(self, name, path):
+        """A file of the host, without links in its name."""
+        if name in self.seen:
+            return
+        self.seen.add(name)
+        info = self.archive.gettarinfo(os.path.realpath(path), name.lstrip("/"))
+        info.uid = info.gid = 0
+        info.uname = info.gname = "root"
+        if info.isreg():
+            with open(os.path.realpath(path), "rb") as file:
+                info.type, info.linkname = tarfile.REGTYPE, ""
+                info.size = os.fstat(file.fileno()).st_size
+                self.archive.addfile(info, file)
+        else:
+            self.archive.addfile(info)
+
+    def make(self, name, kind, target="", data=b""):
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname, info.mode, info.size = kind, target, 0o755, len(data)
+        if name == "tmp":
+            info.mode = 0o1777
+        self.archive.addfile(info, io.BytesIO(data))
+
+
+def write_root(path):
+    tar = Tar(path)
+    for name in ("usr", "usr/bin", "usr/lib", "usr/lib64", "etc", "tmp", "root", "proc", "dev", "sys", "workspace"):
+        tar.make(name, tarfile.DIRTYPE)
+    for name in ("bin", "lib", "lib64"):
+        tar.make(name, tarfile.SYMTYPE, "usr/" + name)
+    tar.make("etc/passwd", tarfile.REGTYPE, data=b"root:x:0:0::/root:/bin/sh\nrunner:x:1000:1000::/tmp:/bin/sh\n")
+    tar.make("etc/group", tarfile.REGTYPE, data=b"root:x:0:\nrunner:x:1000:\n")
+    programs = [PYTHON, *[f"/usr/bin/{name}" for name in TOOLS]]
+    library = subprocess.run([PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))"], capture_output=True, text=True, check=True).stdout.strip()
+    shared = glob.glob(library + "/lib-dynload/*.so")
+    for program in [*programs, *shared]:
+        if not os.path.exists(program):
+            continue
+        if program in programs:
+            tar.add(program, program)
+        for found in _libraries(program):
+            name = found if found.startswith("/usr/") else "/usr" + found
+            tar.add(name, found)
+    for top, folders, files in os.walk(library):
+        folders[:] = [name for name in folders if not LEFT_OUT.search(f"{top}/{name}/")]
+        for name in files:
+            if not LEFT_OUT.search(f"{top}/{name}"):
+                tar.add(f"{top}/{name}", f"{top}/{name}")
+    tar.archive.close()
+
+
+def import_image(kern, name="python:3.12-slim"):
+    """Into the store that the environment says."""
+    assert sysconfig
+    with tempfile.NamedTemporaryFile(suffix=".tar") as file:
+        write_root(file.name)
+        done = subprocess.run([kern, "import", file.name, name], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"kern import: {done.stderr}")
