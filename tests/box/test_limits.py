@@ -169,7 +169,8 @@ class Shown(Limits):
         result = self.rooted("sh", "-c", "(while :; do :; done) & while :; do :; done", options=["--cpus", "0.5", "--timeout", "4"])
         usage = result.report["usage"]
         used = usage["cpu_ms"] / usage["wall_ms"]
-        self.assertLess(used, 0.5 * 1.05, usage)
+        # The clock starts when kern sees the command run, which a slow machine sees late.
+        self.assertLess(used, 0.5 * (1.15 if kerntest.SLOW else 1.05), usage)
         if os.getloadavg()[0] < 2:  # otherwise others may have left it less
             self.assertGreater(usage["throttled_ms"], 500, usage)
             self.assertGreater(used, 0.5 * 0.95, usage)
