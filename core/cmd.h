@@ -15,6 +15,7 @@ int core_cmd_config(int argc, char **argv);
 int core_cmd_doctor(int argc, char **argv);
 int core_cmd_exec(int argc, char **argv);
 int core_cmd_examples(int argc, char **argv);
+int core_cmd_config_write(int argc, char **argv);
 int core_cmd_probe(int argc, char **argv);
 int core_cmd_image(int argc, char **argv);
 /* Whether the store has an image that this word means. */

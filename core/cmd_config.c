@@ -279,8 +279,19 @@ static int parse(const char *path, bool tagged, struct kern_error *err)
     return 0;
 }
 
+static bool changes(const char *word)
+{
+    static const char *const words[] = {"setup", "add", "rm", "edit"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(words[i], word) == 0)
+            return true;
+    return false;
+}
+
 int core_cmd_config(int argc, char **argv)
 {
+    if (argc > 1 && changes(argv[1]) && !(argc > 2 && strcmp(argv[2], "--help") == 0))
+        return core_cmd_config_write(argc, argv);
     cleanup(core_values_clear) struct kern_values flags = {0};
     struct kern_error err = {0};
     const struct core_verb *verb = core_verb_find(argv[0]);
@@ -297,7 +308,8 @@ int core_cmd_config(int argc, char **argv)
     else if (words == 2 && strcmp(argv[1], "parse") == 0)
         r = parse(argv[2], kern_get_int(&flags, "tagged") != 0, &err);
     else {
-        r = kern_refuse(&err, 0, "kern config needs \"list\", or \"parse\" and a file");
+        r = kern_refuse(&err, 0,
+                        "kern config needs \"list\", \"parse\" and a file, or one of setup, add, rm, edit");
         kern_hint(&err, "kern config --help");
     }
     if (r < 0)

@@ -278,11 +278,17 @@ static const struct core_verb verb_table[] = {
      .detail = "Without FILE, the kern.toml that \"kern box\" would use.",
      .run = core_cmd_validate},
     {.name = "config",
-     .summary = "list the profiles of kern.toml, or print a TOML document as JSON",
-     .usage = "config list [--json] [--config FILE]\nconfig parse [--tagged] FILE|-",
-     .detail = "\"parse\" takes any TOML 1.0 document and exits with 1 when it is not one.",
+     .summary = "list or change the profiles of kern.toml, or print a TOML document as JSON",
+     .usage = "config list [--json] [--config FILE]\nconfig setup|edit [--config FILE]\n"
+              "config add [--config FILE] KIND:NAME [--KEY VALUE ...]\nconfig rm [--config FILE] KIND:NAME\n"
+              "config parse [--tagged] FILE|-",
+     .detail = "What changes kern.toml keeps comments and order, and leaves the file alone when the result "
+               "would not be "
+               "valid. The first change writes the compiled-in profiles along. Without --config, KERN_CONFIG "
+               "or one's own "
+               "file is meant.\n\n\"parse\" takes any TOML 1.0 document and exits with 1 when it is not one.",
      .options = config_flags,
-     .words = (const char *const[]){"list", "parse", NULL},
+     .words = (const char *const[]){"list", "setup", "add", "rm", "edit", "parse", NULL},
      .run = core_cmd_config},
     {.name = "examples",
      .summary = "print a kern.toml with every key and a comment on each",
