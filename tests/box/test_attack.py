@@ -1,5 +1,6 @@
 """What an attacker found: each way in or out that was once open, kept shut."""
 
+import json
 import os
 import subprocess
 import time
@@ -33,6 +34,17 @@ class Programs(Attack):
             with self.subTest(name):
                 self.assert_failed(self.box(name, options=["--rootfs", root]), 126, f"cannot start '{name}' in box",
                                    "outside the box")
+
+    def test_no_program_through_proc_where_openat2_is_kept_back(self):
+        root = self.hostile_root(exe="->/proc/self/exe", script="#!/proc/self/exe\n", fine="#!/bin/sh\necho fine\n")
+        profile = self.file(json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+            {"names": ["openat2"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}]}), "profile.json")
+        for options in (["--seccomp", profile], ["-v", f"{self.folder()}:/x:rw"]):
+            for name in ("exe", "script"):
+                with self.subTest(name=name, options=options):
+                    self.assert_failed(self.box(name, options=["--rootfs", root, *options]), 126,
+                                       f"cannot start '{name}' in box", "outside the box")
+            self.assertEqual(self.box("fine", options=["--rootfs", root, *options]).out, "fine\n")
 
     def test_no_descriptor_leads_out(self):
         links = {f"d{fd}": f"->/proc/self/fd/{fd}/../../../../../../../../bin/busybox" for fd in range(3, 40)}
