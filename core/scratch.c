@@ -49,6 +49,11 @@ int kern_disk_scratch(kern_box *box, struct kern_error *err)
     return core_mount_source_path(box->disk_fd, box->disk_path, sizeof(box->disk_path), err);
 }
 
+int32_t kern_disk_scratch_fd(const kern_box *box)
+{
+    return box->disk_path[0] != '\0' ? box->disk_fd : -1;
+}
+
 /* Depth is bounded because each level holds a descriptor; a tree that is deeper stays for the user to look at. */
 static int remove_below(int parent, const char *name, int depth)
 {

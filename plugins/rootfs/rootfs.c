@@ -165,6 +165,48 @@ static int prepare_host(kern_box *box, struct rootfs_state *state, struct kern_e
     return rootfs_host_plan(&facts, &state->plan, err);
 }
 
+static int refuse_disk(const char *why, struct kern_error *err)
+{
+    int failed = kern_refuse(err, 0, "cannot use --scratch disk: %s", why);
+    kern_hint(err, "leave it out, or use --scratch ram:SIZE, or a volume (-v) for what is large");
+    return failed;
+}
+
+/* Where the changes of the root go, if the user said so. In memory a size is the tmpfs's own; on disk it is measured. */
+static int prepare_scratch(kern_box *box, struct rootfs_state *state, const char *text, uint64_t *budget,
+                           struct kern_error *err)
+{
+    struct rootfs_scratch scratch;
+    int failed = rootfs_parse_scratch(text, &scratch, err);
+    if (failed != 0)
+        return failed;
+    if (state->from == ROOTFS_FROM_BIND)
+        return kern_refuse(err, 0,
+                           "cannot use --scratch with --bind-rootfs: changes go into the directory itself");
+    uint64_t cap = (uint64_t)kern_get_int(kern_options(box), "memory");
+    if (!scratch.on_disk && scratch.size > cap) {
+        failed = kern_refuse(
+            err, 0, "cannot use --scratch \"%s\": it is charged to the box's memory, which is %llu MiB", text,
+            (unsigned long long)(cap >> 20));
+        kern_hint(err, "give more memory (-m), or keep the changes on disk: --scratch disk");
+        return failed;
+    }
+    if (!scratch.on_disk) {
+        *budget = scratch.size != 0 ? scratch.size : *budget;
+        return 0;
+    }
+    if (state->from == ROOTFS_FROM_HOST)
+        return refuse_disk("the host root has no changes but those in /root and /tmp", err);
+    const struct kern_ids *ids = kern_get_ids(box);
+    if (ids->count > 1 && ids->how == KERN_IDS_HELPER)
+        return refuse_disk("with a range of ids, files would be left that only root can remove", err);
+    if (kern_disk_scratch_fd(box) < 0)
+        failed = kern_disk_scratch(box, err);
+    return failed == 0 && scratch.size != 0
+               ? rootfs_bound_volume(box, state, kern_disk_scratch_fd(box), "/", scratch.size, err)
+               : failed;
+}
+
 static int prepare(kern_box *box, void *block, struct kern_error *err)
 {
     struct rootfs_state *state = block;
@@ -186,6 +228,8 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
         failed = rootfs_add_volumes(box, state, err);
     if (failed == 0)
         failed = rootfs_add_tmpfs(box, &budget, err);
+    if (failed == 0 && kern_get_string(options, "scratch") != NULL)
+        failed = prepare_scratch(box, state, kern_get_string(options, "scratch"), &budget, err);
     state->scratch_size = budget;
     return failed;
 }

@@ -208,6 +208,26 @@ int rootfs_parse_tmpfs(const char *text, struct rootfs_tmpfs *ret_tmpfs, struct 
     return failed;
 }
 
+int rootfs_parse_scratch(const char *text, struct rootfs_scratch *ret_scratch, struct kern_error *err)
+{
+    struct rootfs_scratch scratch = {.size = 0};
+    size_t length = strcspn(text, ":");
+    scratch.on_disk = length == 4 && strncmp(text, "disk", 4) == 0;
+    if (!scratch.on_disk && !(length == 3 && strncmp(text, "ram", 3) == 0)) {
+        int failed =
+            kern_refuse(err, 0, "cannot use --scratch \"%s\": it is ram or disk, and perhaps a size", text);
+        kern_hint(err, "such as --scratch ram:256m");
+        return failed;
+    }
+    int failed =
+        text[length] == ':' ? kern_parse_size(text + length + 1, "--scratch", &scratch.size, err) : 0;
+    if (failed == 0 && text[length] == ':' && scratch.size == 0)
+        failed = kern_refuse(err, 0, "cannot use --scratch \"%s\": its size is zero", text);
+    if (failed == 0)
+        *ret_scratch = scratch;
+    return failed;
+}
+
 int rootfs_parse_host(const char *text, char *ret_line, size_t size, struct kern_error *err)
 {
     const char *colon = strchr(text, ':');

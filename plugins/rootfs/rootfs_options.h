@@ -26,4 +26,11 @@ int rootfs_parse_host(const char *text, char *ret_line, size_t size, struct kern
 /* Refuses targets that belong to the kernel or to kern: /proc, /sys, /dev (but /dev/shm), ".." and the root. */
 int rootfs_check_target(const char *target, const char *option, int is_tmpfs, struct kern_error *err);
 
+/* --scratch ram|disk[:SIZE]. size 0: none was given. */
+struct rootfs_scratch {
+    int32_t on_disk;
+    uint64_t size;
+};
+int rootfs_parse_scratch(const char *text, struct rootfs_scratch *ret_scratch, struct kern_error *err);
+
 #endif

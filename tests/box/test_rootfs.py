@@ -422,5 +422,33 @@ class Sys(BoxCase):
         self.assertNotIn("kern", self.shell("cat /proc/self/cgroup"))
 
 
+@as_root_and_user
+class Scratch(BoxCase):
+    write = "dd if=/dev/zero of=/file bs=1M count={} 2>&1 || true"
+
+    def test_a_size_in_memory(self):
+        result = self.shell(self.write.format(2), options=["--scratch", "ram:1m"])
+        self.assertIn("No space left on device", result)
+        self.assertNotIn("No space left", self.shell(self.write.format(2), options=["--scratch=ram:4m"]))
+
+    def test_on_disk_there_is_room(self):
+        for options, fits in ((["--scratch", "ram"], False), (["--scratch", "disk"], True)):
+            with self.subTest(options):
+                out = self.shell(self.write.format(40), options=["-m", "48m", *options])
+                self.assertEqual("No space left" not in out, fits, out)
+
+    def test_a_size_on_disk_is_measured(self):
+        result = self.rooted("sh", "-c", self.write.format(8) + "; sleep 20", options=["--scratch", "disk:1m"])
+        self.assertEqual((result.code, result.fault), (137, "workspace_full"), result)
+
+    def test_what_cannot_be(self):
+        for options, part in ((["--scratch", "floppy"], "ram or disk"), (["--scratch", "ram:0"], "zero"),
+                              (["--scratch", "ram:1t"], "charged to the box's memory"), (["--scratch", "disk:"], "--scratch"),
+                              (["--scratch", "disk", "--bind-rootfs"], "--bind-rootfs")):
+            with self.subTest(options):
+                self.assert_failed(self.rooted("true", options=options), 1, part)
+        self.refused("--scratch=disk", parts=["the host root has no changes"])
+
+
 if __name__ == "__main__":
     kerntest.main()

@@ -51,7 +51,6 @@ static const struct {
      "did you mean \"host\"?"},
     {"[box]\nhostname = \"a\\u0000b\"\n", "kern.toml:2:12: hostname: a string for kern cannot hold U+0000",
      ""},
-    {"[box]\nscratch = \"x\"\n", "kern.toml:2:1: \"scratch\" is not available in this build", ""},
     {"[[box]]\n", "kern.toml:1:3: \"box\" must be one table, under a line [box]", ""},
     {"memory = \"1g\"\n", "kern.toml:1:1: key \"memory\" stands outside a table",
      "put it under a line [box]"},

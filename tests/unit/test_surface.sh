@@ -111,7 +111,7 @@ COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
 expect "bash: verbs" "box " "$(offered 'kern b')"
 expect "bash: no verb" " " "$(offered 'kern zz')"
 expect "bash: flags" "--memory --memory-swap-max " "$(offered 'kern box web --mem')"
-expect "bash: no flag of a later build" " " "$(offered 'kern box --scr')"
+expect "bash: one flag" "--scratch " "$(offered 'kern box --scr')"
 expect "bash: choices" "host none " "$(offered 'kern box --net ')"
 expect "bash: choices after =" "host " "$(offered 'kern box --net=h')"
 expect "bash: profiles" "greeting:hello vcpu:heavy vcpu:light " \

@@ -62,6 +62,8 @@ void kern_child_tmpfs(kern_box *box, int32_t fd);
 /* enter: the box's /sys, still to be written: the core makes the mount points in it, then makes it read-only. It owns the
  * descriptor. */
 void kern_child_sys(kern_box *box, int32_t fd);
+/* prepare: the same directory as kern sees it, or -1; not yours to close. */
+int32_t kern_disk_scratch_fd(const kern_box *box);
 /* enter: that directory, or -1. */
 int32_t kern_child_disk(const kern_box *box);
 /* prepare, real root: a mount that the caller made and attached nowhere (fsmount, open_tree), a file system of the box's own,
