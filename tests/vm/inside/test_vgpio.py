@@ -101,6 +101,12 @@ def level(line, bank="gpiochip0"):
         return file.read().strip()
 
 
+def wait_for_level(line, wanted):
+    end = time.monotonic() + 30
+    while level(line) != wanted and time.monotonic() < end:
+        time.sleep(0.1)
+
+
 class Result:
     def __init__(self, done, report):
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
@@ -170,9 +176,7 @@ class Boxes:
 
     def test_a_granted_line_is_set(self):
         with self.start("two", "gpioset", "--mode=time", "--sec=20", "gpiochip0", "2=1") as process:
-            end = time.monotonic() + 30
-            while level(2) != "1" and time.monotonic() < end:
-                time.sleep(0.1)
+            wait_for_level(2, "1")
             self.assertEqual(level(2), "1")
             process.terminate()
             process.communicate(timeout=60)
@@ -230,9 +234,7 @@ class Boxes:
 
     def test_active_low(self):
         with self.start("input", "gpioset", "--mode=time", "--sec=20", "gpiochip0", "2=0") as process:
-            end = time.monotonic() + 30
-            while level(2) != "1" and time.monotonic() < end:
-                time.sleep(0.1)
+            wait_for_level(2, "1")
             self.assertEqual(level(2), "1")
             process.terminate()
             process.communicate(timeout=60)
@@ -246,9 +248,7 @@ class Boxes:
 
     def test_two_boxes_that_want_one_line(self):
         with self.start("two", "gpioset", "--mode=time", "--sec=30", "gpiochip0", "2=1") as process:
-            end = time.monotonic() + 30
-            while level(2) != "1" and time.monotonic() < end:
-                time.sleep(0.1)
+            wait_for_level(2, "1")
             result = self.box("two", "gpioget", "gpiochip0", "2")
             process.terminate()
             process.communicate(timeout=60)
@@ -257,9 +257,7 @@ class Boxes:
 
     def test_the_supervisor_is_killed(self):
         with self.start("two", "gpioset", "--mode=time", "--sec=60", "gpiochip0", "2=1") as process:
-            end = time.monotonic() + 30
-            while level(2) != "1" and time.monotonic() < end:
-                time.sleep(0.1)
+            wait_for_level(2, "1")
             process.kill()
             process.communicate(timeout=60)
         end = time.monotonic() + 10
