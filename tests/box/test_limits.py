@@ -171,7 +171,7 @@ class Shown(Limits):
         used = usage["cpu_ms"] / usage["wall_ms"]
         # The clock starts when kern sees the command run, which a slow machine sees late.
         self.assertLess(used, 0.5 * (1.15 if kerntest.SLOW else 1.05), usage)
-        if os.getloadavg()[0] < 2:  # otherwise others may have left it less
+        if os.getloadavg()[0] < 2 and not kerntest.SLOW:  # otherwise others may have left it less
             self.assertGreater(usage["throttled_ms"], 500, usage)
             self.assertGreater(used, 0.5 * 0.95, usage)
 

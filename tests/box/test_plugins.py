@@ -558,7 +558,7 @@ class Asked(Plugins):
         self.assertEqual(result.report["plugins"]["asker"], {"text": 'a "quoted" \u00e9 \ufffd',
                                                              "number": -9007199254740993})
         denied = result.report["denied"]
-        self.assertEqual(denied["hosts"], [{"name": "evil.example", "count": 2, "reason": "not on the list"}])
+        self.assertEqual(denied["hosts"], [{"name": "evil.example", "port": None, "count": 2, "reason": "not on the list"}])
         self.assertEqual([row["name"] for row in denied["devices"]], ["/dev/mem"])
         for text in ("evil.example", "/dev/mem", "said once"):
             lines = [line for line in result.err.splitlines() if text in line]
