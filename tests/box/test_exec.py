@@ -199,7 +199,7 @@ class Runs(ExecCase):
             with open(f"{folder}/task/{self.supervisor}/children", encoding="utf-8") as file:
                 return len(os.listdir(f"{folder}/fd")), len(file.read().split()), maps
         self.exec(name, "true")
-        time.sleep(0.1)
+        time.sleep(1.5)  # what a box gets when it lives on (a control socket, its view) is there
         before = state()
         for _ in range(50):
             self.assertEqual(self.exec(name, "true").code, 0)

@@ -108,10 +108,11 @@ static void on_alarm(int number)
     (void)number;
 }
 
-/* signals: questions while signals interrupt; none may get lost or be answered twice. */
+/* signals: questions while signals interrupt; none may get lost or be answered twice. A handler that does not restart calls may
+ * see EINTR: until kern has taken the question, its caller sleeps as in any call. */
 static int ask_signals(char **argv)
 {
-    struct sigaction action = {.sa_handler = on_alarm};
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigaction(SIGUSR1, &action, NULL);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
