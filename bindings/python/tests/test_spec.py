@@ -123,7 +123,7 @@ class Case:
 
     def fill(self, value):
         if isinstance(value, str):
-            value = value.replace("${TMP}", self.tmp).replace("${HOME}", os.path.expanduser("~"))
+            value = value.replace("${TMP}", self.tmp).replace("${PID}", str(os.getpid())).replace("${HOME}", os.path.expanduser("~"))
             return re.sub(r"\$\{REPEAT:(\d+)\}", lambda match: "r" * int(match[1]), value)
         if isinstance(value, list):
             return [self.fill(item) for item in value]
