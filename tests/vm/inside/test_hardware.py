@@ -3,6 +3,7 @@
 import glob
 import os
 import subprocess
+import time
 import unittest
 
 
@@ -14,7 +15,7 @@ class Hardware(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         output("/host/hardware")
-        cls.pull = glob.glob("/sys/devices/platform/gpio-sim.*/gpiochip*/sim_gpio3/pull")[0]
+        cls.pull = glob.glob("/sys/devices/platform/gpio-sim.*/gpiochip0/sim_gpio3/pull")[0]
 
     def test_lines_follow_their_pulls(self):
         for state, level in (("pull-up", "1"), ("pull-down", "0")):
@@ -25,10 +26,12 @@ class Hardware(unittest.TestCase):
 
     def test_a_pull_is_an_edge(self):
         with subprocess.Popen(["gpiomon", "--num-events=1", "gpiochip0", "3"], stdout=subprocess.PIPE, text=True) as monitor:
-            while monitor.poll() is None:
+            end = time.monotonic() + 60
+            while monitor.poll() is None and time.monotonic() < end:
                 for state in ("pull-up", "pull-down"):
                     with open(self.pull, "w", encoding="ascii") as file:
                         file.write(state)
+            monitor.terminate()
             self.assertIn("EDGE", monitor.stdout.read())
 
     def test_the_i2c_chip_keeps_what_is_written(self):
