@@ -12,6 +12,7 @@
 #include "log.h"
 #include "report.h"
 #include "supervise.h"
+#include "sys.h"
 #include "verbs.h"
 
 #include <fcntl.h>
@@ -64,23 +65,11 @@ static int send_request(const struct session *session, const struct core_exec_as
                         struct kern_error *err)
 {
     const int fds[CORE_EXEC_FDS] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, words};
-    union {
-        char bytes[CMSG_SPACE(sizeof(fds))];
-        struct cmsghdr align;
-    } control = {.bytes = {0}};
-    struct iovec data = {.iov_base = (void *)(uintptr_t)ask, .iov_len = sizeof(*ask)};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(fds));
-    memcpy(CMSG_DATA(header), fds, sizeof(fds));
-    return sendmsg(session->client, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(*ask)
+    long sent = sys_send_fds(session->client, ask, sizeof(*ask), fds, CORE_EXEC_FDS, 0);
+    return sent == (long)sizeof(*ask)
                ? 0
-               : kern_refuse(err, errno, "cannot ask the supervisor of box '%s'", session->box->name);
+               : kern_refuse(err, sent < 0 ? (int)-sent : EIO, "cannot ask the supervisor of box '%s'",
+                             session->box->name);
 }
 
 static int ask(struct session *session, struct kern_error *err)
@@ -125,28 +114,18 @@ static void send_signal(struct session *session, int signal)
 
 static void on_news(struct session *session)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control;
     struct core_exec_told told = {0};
-    struct iovec data = {.iov_base = &told, .iov_len = sizeof(told)};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
-    ssize_t got = recvmsg(session->client, &message, MSG_CMSG_CLOEXEC);
-    if (got < 0 && errno == EINTR)
+    int master = -1;
+    size_t count = 0;
+    long got = sys_receive_fds(session->client, &told, sizeof(told), &master, 1, &count, 0);
+    if (got == -EINTR)
         return;
     kern_box *box = session->box;
-    if (got != (ssize_t)sizeof(told)) { /* the supervisor has gone, and the box with it */
+    if (got != (long)sizeof(told)) { /* the supervisor has gone, and the box with it */
         session->ended = true;
         return;
     }
-    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (told.news == CORE_EXEC_MASTER && header != NULL) {
-        int master = -1;
-        memcpy(&master, CMSG_DATA(header), sizeof(int));
+    if (told.news == CORE_EXEC_MASTER && count > 0) {
         (void)core_terminal_start(&box->terminal, master); /* without raw mode it works line by line */
     } else if (told.news == CORE_EXEC_STARTED) {
         box->executed = true;

@@ -8,6 +8,7 @@
 #include "records.h"
 #include "registry.h"
 #include "supervise.h"
+#include "sys.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -114,28 +115,6 @@ static const char *answer(kern_box *box, const char *request, char *text, size_t
     return "error: unknown request";
 }
 
-/* Returns the length, with the descriptors that came along; what does not fit is closed by the kernel. */
-static ssize_t receive(int fd, void *packet, size_t size, int ret_fds[CORE_EXEC_FDS], size_t *ret_count)
-{
-    union {
-        char bytes[CMSG_SPACE(CORE_EXEC_FDS * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct iovec data = {.iov_base = packet, .iov_len = size};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
-    ssize_t length = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    const struct cmsghdr *header = length >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    *ret_count = 0;
-    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-        *ret_count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        memcpy(ret_fds, CMSG_DATA(header), *ret_count * sizeof(int));
-    }
-    return length;
-}
-
 /* ---- attach ---- */
 
 static void drop_attached(kern_box *box)
@@ -192,7 +171,8 @@ static void on_request(kern_box *box, void *state, int32_t fd, uint32_t events)
     char text[256];
     int fds[CORE_EXEC_FDS];
     size_t count = 0;
-    ssize_t length = receive(fd, request.text, sizeof(request.text) - 1, fds, &count);
+    long length =
+        sys_receive_fds(fd, request.text, sizeof(request.text) - 1, fds, CORE_EXEC_FDS, &count, MSG_DONTWAIT);
     kern_unwatch(box, fd);
     box->client_count--;
     request.text[length > 0 ? length : 0] = '\0';

@@ -32,23 +32,8 @@
 
 static void tell(int client, const struct core_exec_told *told, int fd)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {.bytes = {0}};
-    struct iovec data = {.iov_base = (void *)(uintptr_t)told, .iov_len = sizeof(*told)};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof(control.bytes);
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &fd, sizeof(int));
-    }
-    (void)sendmsg(client, &message,
-                  MSG_DONTWAIT | MSG_NOSIGNAL); /* a client that went away is told nothing */
+    (void)sys_send_fds(client, told, sizeof(*told), &fd, fd >= 0,
+                       MSG_DONTWAIT); /* a client that went away is told nothing */
 }
 
 static void refuse(int client, const struct kern_error *err)

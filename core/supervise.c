@@ -214,21 +214,7 @@ int core_command_pid(const kern_box *box)
 
 int kern_send_fd(kern_box *box, uint32_t tag, int32_t fd, struct kern_error *err)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {.bytes = {0}};
-    struct iovec data = {.iov_base = &tag, .iov_len = sizeof(tag)};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &fd, sizeof(int));
-    long sent = sys_call(SYS_sendmsg, box->child_channel_fd, SYS_P(&message), 0, 0, 0, 0);
+    long sent = sys_send_fds(box->child_channel_fd, &tag, sizeof(tag), &fd, 1, 0);
     box->sent += tag != CORE_TAG_TERMINAL;
     return sent == (long)sizeof(tag)
                ? 0
@@ -280,22 +266,13 @@ void core_deliver(kern_box *box, uint32_t tag, int fd)
 
 enum core_received core_channel_receive(int channel, uint32_t *ret_tag, int *ret_fd)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct iovec data = {.iov_base = ret_tag, .iov_len = sizeof(*ret_tag)};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
+    size_t count = 0;
     *ret_fd = -1;
-    long got = sys_call(SYS_recvmsg, channel, SYS_P(&message), MSG_DONTWAIT | MSG_CMSG_CLOEXEC, 0, 0, 0);
+    long got = sys_receive_fds(channel, ret_tag, sizeof(*ret_tag), ret_fd, 1, &count, MSG_DONTWAIT);
     if (got == -EAGAIN || got == -EINTR)
         return CORE_CHANNEL_EMPTY;
-    const struct cmsghdr *header = got == (long)sizeof(*ret_tag) ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header != NULL && header->cmsg_type == SCM_RIGHTS)
-        memcpy(ret_fd, CMSG_DATA(header), sizeof(int));
+    if (got > 0 && got != (long)sizeof(*ret_tag))
+        kern_close_fd(ret_fd);
     return got > 0 ? CORE_CHANNEL_MORE : CORE_CHANNEL_ENDED;
 }
 

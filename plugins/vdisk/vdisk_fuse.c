@@ -117,19 +117,11 @@ int vdisk_fuse_prepare(kern_box *box, struct vdisk_disk *disk, uint32_t index, s
 
 static int receive_mount(int socket)
 {
-    union vdisk_control control;
     char byte;
-    struct iovec data = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
-    ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    const struct cmsghdr *header = got == 1 ? CMSG_FIRSTHDR(&message) : NULL;
+    size_t count = 0;
     int fd = -1;
-    if (header != NULL && header->cmsg_type == SCM_RIGHTS)
-        memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-    return fd;
+    long got = sys_receive_fds(socket, &byte, 1, &fd, 1, &count, 0);
+    return got == 1 ? fd : -1;
 }
 
 static int furnish(const struct vdisk_disk *disk, int tree)

@@ -38,19 +38,9 @@
 
 static void send_mount(int socket, int tree)
 {
-    union vdisk_control control = {.bytes = {0}};
     char byte = 0;
-    struct iovec data = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &tree, sizeof(tree));
-    (void)sendmsg(socket, &message, MSG_NOSIGNAL); /* nobody there: then the mount goes with the descriptor */
+    (void)sys_send_fds(socket, &byte, 1, &tree, 1,
+                       0); /* nobody there: then the mount goes with the descriptor */
 }
 
 /* Looking waits for a server that has mounted and not begun; one that ends makes it fail. */

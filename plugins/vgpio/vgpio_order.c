@@ -2,6 +2,7 @@
 #include "vgpio_order.h"
 
 #include "kern/cleanup.h"
+#include "kern/sys.h"
 
 #include <errno.h>
 #include <linux/gpio.h>
@@ -11,46 +12,23 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-union control {
-    char bytes[CMSG_SPACE(sizeof(int))];
-    struct cmsghdr align;
-};
-
 int vgpio_order_send(int socket, const struct vgpio_order *order, int fd)
 {
-    union control control = {.bytes = {0}};
-    struct iovec data = {.iov_base = (void *)(uintptr_t)order,
-                         .iov_len = offsetof(struct vgpio_order, bytes) + order->length};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof(control.bytes);
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &fd, sizeof(int));
-    }
-    return sendmsg(socket, &message, MSG_NOSIGNAL) == (ssize_t)data.iov_len ? 0 : -errno;
+    size_t length = offsetof(struct vgpio_order, bytes) + order->length;
+    long sent = sys_send_fds(socket, order, length, &fd, fd >= 0, 0);
+    if (sent < 0)
+        return (int)sent;
+    return sent == (long)length ? 0 : -EIO;
 }
 
 int vgpio_order_receive(int socket, struct vgpio_order *ret_order, int *ret_fd, int wait)
 {
-    union control control;
-    struct iovec data = {.iov_base = ret_order, .iov_len = sizeof(*ret_order)};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
-    ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
-    if (got < 0)
-        return -errno;
+    size_t count = 0;
     *ret_fd = -1;
-    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header != NULL && header->cmsg_type == SCM_RIGHTS)
-        memcpy(ret_fd, CMSG_DATA(header), sizeof(int));
-    if (got == 0)
-        return -EPIPE;
+    long got =
+        sys_receive_fds(socket, ret_order, sizeof(*ret_order), ret_fd, 1, &count, wait ? 0 : MSG_DONTWAIT);
+    if (got <= 0)
+        return got < 0 ? (int)got : -EPIPE;
     return (size_t)got >= offsetof(struct vgpio_order, bytes) &&
                    (size_t)got == offsetof(struct vgpio_order, bytes) + ret_order->length
                ? 0

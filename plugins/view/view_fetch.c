@@ -20,26 +20,10 @@
 
 #define FETCHED 2
 
-union control {
-    char bytes[CMSG_SPACE(FETCHED * sizeof(int))];
-    struct cmsghdr align;
-};
-
 static void send_both(int channel, const int *fds)
 {
-    union control control = {.bytes = {0}};
     char byte = 0;
-    struct iovec data = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(FETCHED * sizeof(int));
-    memcpy(CMSG_DATA(header), fds, FETCHED * sizeof(int));
-    (void)sendmsg(channel, &message, 0); /* kern sees the end of the channel otherwise */
+    (void)sys_send_fds(channel, &byte, 1, fds, FETCHED, 0); /* kern sees the end of the channel otherwise */
 }
 
 _Noreturn static void run_helper(int outer, int channel, int has_userns)
@@ -61,19 +45,15 @@ _Noreturn static void run_helper(int outer, int channel, int has_userns)
 
 static void take_both(struct view_state *state, int channel)
 {
-    union control control;
     char byte;
-    struct iovec data = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
-    long got = recvmsg(channel, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    const struct cmsghdr *header = got == 1 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header == NULL || header->cmsg_len != CMSG_LEN(FETCHED * sizeof(int)))
+    size_t count = 0;
+    int fds[FETCHED] = {-1, -1};
+    long got = sys_receive_fds(channel, &byte, 1, fds, FETCHED, &count, MSG_DONTWAIT);
+    if (got < 0 || count != FETCHED) {
+        kern_close_fd(&fds[0]);
+        kern_close_fd(&fds[1]);
         return;
-    int fds[FETCHED];
-    memcpy(fds, CMSG_DATA(header), sizeof(fds));
+    }
     state->store = fds[0];
     state->proc = fds[1];
 }

@@ -11,6 +11,8 @@
 #include <linux/sched.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #if defined(__x86_64__)
@@ -178,6 +180,69 @@ static inline void sys_close_all_but(int *fds, size_t count)
         from = (unsigned)fds[i] + 1;
     }
     (void)sys_call(SYS_close_range, (long)from, (long)~0U, 0, 0, 0, 0); /* as above */
+}
+
+/* ---- Descriptors over a unix socket: unix(7), SCM_RIGHTS ---- */
+
+#define SYS_FDS_MOST 253 /* in one message: the kernel's SCM_MAX_FD */
+
+/* Sends `length` bytes and `count` descriptors, at most SYS_FDS_MOST, as one message; the caller keeps its own copies. `flags` are
+ * those of sendmsg(2), MSG_NOSIGNAL is always set. Returns how many bytes went, or -errno. */
+static inline long sys_send_fds(int socket, const void *bytes, size_t length, const int *fds, size_t count,
+                                int flags)
+{
+    union {
+        char bytes[CMSG_SPACE(SYS_FDS_MOST * sizeof(int))];
+        struct cmsghdr header;
+    } control;
+    struct iovec data = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
+    if (count > SYS_FDS_MOST)
+        return -EINVAL;
+    if (count > 0) {
+        memset(control.bytes, 0, CMSG_SPACE(count * sizeof(int)));
+        control.header = (struct cmsghdr){
+            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(count * sizeof(int))};
+        memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    }
+    return sys_call(SYS_sendmsg, socket, SYS_P(&message), flags | MSG_NOSIGNAL, 0, 0, 0);
+}
+
+/* Receives one message: up to `length` bytes, and up to `most` descriptors into `ret_fds`, how many in `ret_count`. They are the
+ * caller's to close, and closed at exec. A message with more descriptors than that gives -EMFILE, and none is kept: half of
+ * them would be none. `flags` are those of recvmsg(2). Returns how many bytes came, 0 at the end, or -errno. */
+static inline long sys_receive_fds(int socket, void *bytes, size_t length, int *ret_fds, size_t most,
+                                   size_t *ret_count, int flags)
+{
+    union {
+        char bytes[CMSG_SPACE(SYS_FDS_MOST * sizeof(int))];
+        struct cmsghdr header;
+    } control;
+    struct iovec data = {.iov_base = bytes, .iov_len = length};
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    *ret_count = 0;
+    long got = sys_call(SYS_recvmsg, socket, SYS_P(&message), flags | MSG_CMSG_CLOEXEC, 0, 0, 0);
+    const struct cmsghdr *header = got >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (header == NULL || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+        return got;
+    const unsigned char *at = CMSG_DATA(header);
+    size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    if (count <= most) {
+        memcpy(ret_fds, at, count * sizeof(int));
+        *ret_count = count;
+        return got;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int fd = -1;
+        memcpy(&fd, at + i * sizeof(int), sizeof(int));
+        (void)sys_close(fd); /* it came with the message */
+    }
+    return -EMFILE;
 }
 
 _Noreturn static inline void sys_exit(int code)
