@@ -9,6 +9,7 @@
 #include "json.h"
 #include "log.h"
 #include "records.h"
+#include "report.h"
 #include "verbs.h"
 
 #include <inttypes.h>
@@ -63,6 +64,24 @@ static void write_limit(const struct core_record *record, const char *key, const
     core_json_known(json, name, core_record_number(record, key, -1));
 }
 
+/* "NAME ENFORCED BY ASKED", as core/records_write.c puts it. */
+static void write_bound(const char *row, struct core_json *json)
+{
+    char name[32];
+    struct kern_limit limit = {.name = name};
+    if (sscanf(row, "%31s %d %15s %31[^\n]", name, &limit.enforced, limit.by, limit.asked) >= 3)
+        core_report_limit(json, &limit);
+}
+
+static void write_limits(const struct core_record *record, struct core_json *json)
+{
+    const char *row;
+    core_json_open(json, "limits", '{');
+    for (unsigned i = 0; (row = core_record_nth(record, "limit", i)) != NULL; i++)
+        write_bound(row, json);
+    core_json_close(json, '}');
+}
+
 static void write_box(const struct core_record *record, int pid1, struct core_json *json)
 {
     struct core_group_figures figures;
@@ -87,6 +106,7 @@ static void write_box(const struct core_record *record, int pid1, struct core_js
     core_record_list(record, "landlock-rw", "landlock_rw", json);
     write_limit(record, "limit-memory", "memory_max", json);
     write_limit(record, "limit-pids", "pids_max", json);
+    write_limits(record, json);
     core_json_bool(json, "detached", core_record_get(record, "detached") != NULL);
     core_record_labels(record, json);
     core_json_close(json, '}');

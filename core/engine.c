@@ -24,6 +24,7 @@
 #include "sys.h"
 #include "worker.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -338,8 +339,9 @@ static struct core_evidence gather(const kern_box *box, const struct kern_error 
         .timed_out = box->timed_out,
         .timeout_ms = kern_get_int(&box->options, "timeout"),
         .stop_signal = box->stop_signal,
-        .oom = box->usage.oom_own == 1,
+        .oom = box->usage.oom_own == 1 || box->usage.oom_fleet > 0,
         .memory_cap = (uint64_t)kern_get_int(&box->options, "memory"),
+        .fleet_cap = box->usage.oom_fleet,
         .blocked_call = box->blocked_call[0] != '\0' ? box->blocked_call : NULL,
         .blocked_init = box->blocked_init,
         .blocked_program = box->blocked_program,
@@ -388,6 +390,14 @@ static void blame_hook(const kern_box *box, struct kern_error *err)
         kern_fail(err, 0, "the memory cap of %s is too small for a box to be built in",
                   kern_get_string(&box->options, "memory"));
         kern_hint(err, "give it more: --memory 16m");
+        return;
+    }
+    if (box->usage.oom_fleet > 0) {
+        kern_fail(err, 0,
+                  "out of memory: all boxes together have used the %" PRIu64
+                  " bytes of KERN_FLEET_MEMORY_MAX",
+                  box->usage.oom_fleet);
+        kern_hint(err, "kern stats shows what each of them uses");
         return;
     }
     bool ended = atomic_load(&shared->ended) != 0 && WIFSIGNALED(shared->status);

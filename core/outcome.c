@@ -59,9 +59,13 @@ static void classify_blocked(const struct core_evidence *evidence, struct core_o
 
 static void classify_oom(const struct core_evidence *evidence, struct core_outcome *outcome)
 {
-    char text[96];
-    (void)snprintf(text, sizeof(text), "out of memory: the cap is %llu bytes",
-                   (unsigned long long)evidence->memory_cap); /* fits */
+    char text[128];
+    if (evidence->fleet_cap > 0)
+        (void)snprintf(text, sizeof(text), "out of memory: the cap of all boxes together is %llu bytes",
+                       (unsigned long long)evidence->fleet_cap); /* fits */
+    else
+        (void)snprintf(text, sizeof(text), "out of memory: the cap is %llu bytes",
+                       (unsigned long long)evidence->memory_cap); /* fits */
     say(outcome, "oom", text);
 }
 

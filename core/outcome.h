@@ -25,8 +25,9 @@ struct core_evidence {
     bool timed_out;
     int64_t timeout_ms;
     int stop_signal; /* that kern forwarded or was asked for, or 0 */
-    bool oom;        /* the kernel's OOM killer acted in the box's own group */
+    bool oom;        /* the kernel's OOM killer acted against a cap of kern's */
     uint64_t memory_cap;
+    uint64_t fleet_cap;       /* of all boxes together, where that was the cap; else 0 */
     const char *blocked_call; /* the filter killed its caller for this call; NULL: never */
     bool blocked_init;        /* kern killed PID 1 of the box for it, by SIGKILL */
     const char *blocked_program;

@@ -68,6 +68,14 @@ static void put_list(struct text *text, const char *key, const kern_values *opti
         put_pair(text, key, kern_get_item(options, option, i));
 }
 
+static void put_limit(struct text *text, const struct kern_limit *limit)
+{
+    char row[128];
+    (void)snprintf(row, sizeof(row), "%s %d %s %s", limit->name, limit->enforced, limit->by,
+                   limit->asked); /* fits by its parts; names have no spaces, and what was asked comes last */
+    put_pair(text, "limit", row);
+}
+
 static void put_command(struct text *text, char *const *command)
 {
     put(text, "command ", 8);
@@ -111,6 +119,7 @@ void core_record_describe(kern_box *box)
         (void)snprintf(key, sizeof(key), "limit-%s", box->limit[i].name); /* names are short */
         if (box->limit[i].enforced == 1)
             put_pair(&text, key, box->limit[i].asked);
+        put_limit(&text, &box->limit[i]);
     }
     put_pair(&text, "status", box->executed ? "running" : "starting");
     if (text.bytes != NULL)

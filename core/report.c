@@ -173,17 +173,20 @@ static void write_asked(struct core_json *json, const char *name, const char *as
         core_json_int(json, "asked", (int64_t)strtoll(asked, NULL, 10));
 }
 
+void core_report_limit(struct core_json *json, const struct kern_limit *limit)
+{
+    core_json_open(json, limit->name, '{');
+    write_asked(json, limit->name, limit->asked);
+    core_json_bool(json, "enforced", limit->enforced == 1);
+    core_json_string(json, "by", limit->by);
+    core_json_close(json, '}');
+}
+
 static void write_limits(const kern_box *box, struct core_json *json)
 {
     core_json_open(json, "limits", '{');
-    for (uint32_t i = 0; i < box->limit_count; i++) {
-        const struct kern_limit *limit = &box->limit[i];
-        core_json_open(json, limit->name, '{');
-        write_asked(json, limit->name, limit->asked);
-        core_json_bool(json, "enforced", limit->enforced == 1);
-        core_json_string(json, "by", limit->by);
-        core_json_close(json, '}');
-    }
+    for (uint32_t i = 0; i < box->limit_count; i++)
+        core_report_limit(json, &box->limit[i]);
     core_json_close(json, '}');
 }
 
@@ -254,7 +257,8 @@ static void write_fault(const kern_box *box, const struct core_outcome *outcome,
         core_json_string(json, "program", box->blocked_program);
     }
     if (strcmp(outcome->fault, "oom") == 0)
-        core_json_int(json, "limit_bytes", (int64_t)box->memory_cap);
+        core_json_int(json, "limit_bytes",
+                      (int64_t)(box->usage.oom_fleet > 0 ? box->usage.oom_fleet : box->memory_cap));
     core_json_close(json, '}');
 }
 

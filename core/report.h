@@ -3,6 +3,7 @@
 #define CORE_REPORT_H
 
 #include "box.h"
+#include "json.h"
 
 /* Opens or adopts the descriptors that the caller named, before the clone. */
 int core_report_open(kern_box *box, struct kern_error *err);
@@ -11,6 +12,8 @@ void core_report_alive(kern_box *box);
 /* Any other byte: the setup failed. */
 void core_report_not_alive(kern_box *box);
 void core_report_started(kern_box *box, const struct core_outcome *outcome);
+/* NAME: {"asked", "enforced", "by"}. */
+void core_report_limit(struct core_json *json, const struct kern_limit *limit);
 /* Writes the one JSON object. 0, or -errno when it could not be written whole. */
 int core_report_write(kern_box *box, const struct core_outcome *outcome);
 

@@ -34,10 +34,24 @@ static int32_t set(int dir, const char *file, int64_t value, uint64_t unit)
     return 0;
 }
 
+static int64_t field_in(int dir, const char *file, const char *key)
+{
+    char text[1024];
+    return cgroup_read(dir, file, text, sizeof(text)) < 0 ? -1 : cgroup_field(text, key);
+}
+
+/* The kernel counts a kill in the group of the victim, and the shortage in the group that ran short. */
+int64_t cgroup_fleet_oom(int dir)
+{
+    int64_t local = field_in(dir, "memory.events.local", "oom"); /* Linux 5.2 */
+    return local >= 0 ? local : field_in(dir, "memory.events", "oom");
+}
+
 static void cap(struct cgroup_fleet *fleet, int dir, uint32_t version, uint32_t kinds)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (fleet->memory > 0 && (kinds & CGROUP_BIT(CGROUP_MEMORY))) {
+        fleet->out_of_memory = version == 2 ? cgroup_fleet_oom(dir) : 0;
         fleet->memory_binds =
             set(dir, version == 2 ? "memory.max" : "memory.limit_in_bytes", fleet->memory, page);
         /* Else it would page out instead of ending anything. Kernels that count no swap have no such file. */

@@ -62,6 +62,7 @@ struct cgroup_group {
 struct cgroup_fleet {
     int64_t memory, pids;
     int32_t memory_binds, pids_bind;
+    int64_t out_of_memory; /* v2: how often the group had run out of memory when this box began */
 };
 
 struct cgroup_state {
@@ -94,6 +95,8 @@ bool cgroup_fleet_wanted(const struct cgroup_fleet *fleet, uint32_t kinds);
 /* Makes the fleet's group below `parent` if need be and caps it; its children get `kinds`. 0 or -errno. */
 int cgroup_fleet_open(struct cgroup_fleet *fleet, const char *parent, uint32_t version, uint32_t kinds,
                       char ret_path[CGROUP_PATH_MAX]);
+/* v2: how often the fleet's group has run out of memory; -1: unknown. */
+int64_t cgroup_fleet_oom(int dir);
 /* v2: moves the processes of the caller's own group into a child of it, if that group was delegated. 0 or -errno. */
 int cgroup_make_room(const struct cgroup_place *place);
 /* v2: which of `need` the children of a group get, after asking for those that are missing. */

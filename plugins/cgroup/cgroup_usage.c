@@ -34,19 +34,35 @@ static int64_t field_in(const struct cgroup_group *group, const char *file, cons
     return cgroup_field(text, key);
 }
 
-/* A kill for memory that an outer group or the machine ran out of counts as well. The own cap was the cause when it
- * was hit. v2 says so. v1 counts failed charges of memory, but not (seen with Linux 6.18) of memory and swap
- * together, which fail first where no swap is allowed: so usage at the cap, less a batch of charges, tells too. */
-static int32_t own_cap_hit(const struct cgroup_group *group, int64_t kills)
+/* v1 counts failed charges of memory, but not (seen with Linux 6.18) of memory and swap together, which fail first where no
+ * swap is allowed: so usage at the cap, less a batch of charges, tells too. */
+static bool was_full(const struct cgroup_group *group)
 {
-    if (kills <= 0)
-        return kills < 0 ? -1 : 0;
-    if (group->version == 2)
-        return field_in(group, "memory.events", "oom") > 0;
     int64_t cap = number_in(group, "memory.limit_in_bytes");
     int64_t batch = CHARGE_BATCH_PAGES * sysconf(_SC_PAGESIZE);
     return number_in(group, "memory.failcnt") > 0 ||
            (cap >= 0 && number_in(group, "memory.max_usage_in_bytes") >= cap - batch);
+}
+
+/* A kill for memory that an outer group or the machine ran out of counts as well. The own cap was the cause when it
+ * was hit; v2 says so. */
+static int32_t own_cap_hit(const struct cgroup_group *group, int64_t kills)
+{
+    if (kills <= 0)
+        return kills < 0 ? -1 : 0;
+    return group->version == 2 ? field_in(group, "memory.events", "oom") > 0 : was_full(group);
+}
+
+/* The cap that binds all boxes, one level above this one's. */
+static uint64_t fleet_cap_hit(const struct cgroup_state *state, const struct cgroup_group *group)
+{
+    if (group == NULL || !state->fleet.memory_binds)
+        return 0;
+    auto_fd dir = openat(group->dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const struct cgroup_group fleet = {.dir = dir, .version = group->version};
+    bool hit = dir >= 0 &&
+               (fleet.version == 2 ? cgroup_fleet_oom(dir) > state->fleet.out_of_memory : was_full(&fleet));
+    return hit ? (uint64_t)state->fleet.memory : 0;
 }
 
 /* Counted where there is a cap. v1 counts in nanoseconds. */
@@ -73,6 +89,8 @@ void cgroup_collect(kern_box *box, void *opaque, struct kern_usage *ret_usage)
         usage.oom_kills = field_in(memory, "memory.oom_control", "oom_kill"); /* Linux 4.13 */
     }
     usage.oom_own = own_cap_hit(memory, usage.oom_kills);
+    if (usage.oom_kills > 0 && usage.oom_own != 1)
+        usage.oom_fleet = fleet_cap_hit(state, memory);
     usage.peak_pids = number_in(pids, "pids.peak"); /* Linux 6.1 */
     for (uint32_t i = 0; i < state->group_count; i++)
         if (state->group[i].version == 2) /* counted there without any controller */

@@ -305,6 +305,9 @@ class Looks(LifeCase):
         self.assertIn(f'"{name}"', self.succeed("inspect", name))
         row = json.loads(self.succeed("stats", "--json", name))[0]
         self.assertEqual((row["name"], row["pid"]), (name, self.supervisor))
+        memory = box["limits"]["memory"]
+        self.assertEqual((memory["asked"], memory["enforced"]), (512 << 20, self.limits_bind()))
+        self.assertIn(memory["by"], ("cgroup1", "cgroup2", "scope") if self.limits_bind() else ("none",))
         if self.limits_bind():
             self.assertEqual((box["tasks"], row["tasks"]), (1, 1))
             self.assertGreater(box["mem_bytes"], 0)

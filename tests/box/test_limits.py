@@ -319,8 +319,11 @@ class Fleet(Limits):
         fleet = result.report["limits"]["fleet-memory"]
         self.assertEqual((fleet["asked"], fleet["enforced"]), (96 << 20, True))
         result = self.rooted("probe", "eat", "200", options=["-m", "400m"], env=env)
-        self.assertEqual(result.code, 137, result)
+        self.assertEqual((result.code, result.fault, result.report["fault"]["limit_bytes"]), (137, "oom", 96 << 20), result)
+        self.assertIn("all boxes together", result.report["fault"]["message"])
         self.assertIsNone(first.process.poll())
+        alone = self.rooted("probe", "eat", "200", options=["-m", "48m"], env=env)
+        self.assertEqual((alone.fault, alone.report["fault"]["limit_bytes"]), ("oom", 48 << 20), alone)
         first.signal(15)
         first.wait()
 

@@ -15,6 +15,7 @@
 #define DIED_OF(sig)   .exit_code = 128 + (sig), .signal = (sig), .started = 1
 #define BLOCKED        .blocked_call = "bpf", .blocked_program = "sh"
 #define OUT_OF_MEMORY  .oom = true, .memory_cap = 1048576
+#define FLEET_IS_OUT   .oom = true, .memory_cap = 1048576, .fleet_cap = 8388608
 #define LONGER_THAN_2S .timed_out = true, .timeout_ms = 2000, .stop_signal = SIGTERM
 
 static const struct kern_error nothing = {0};
@@ -109,6 +110,11 @@ static const struct row rows[] = {
 
     /* Memory. */
     {"oom", {SIGNALED(SIGKILL), OUT_OF_MEMORY}, DIED_OF(SIGKILL), "oom", "1048576 bytes"},
+    {"oom of all boxes",
+     {SIGNALED(SIGKILL), FLEET_IS_OUT},
+     DIED_OF(SIGKILL),
+     "oom",
+     "all boxes together is 8388608"},
     {"oom of a child, 137", {EXITED(137), OUT_OF_MEMORY}, CODE(137), "oom", "1048576 bytes"},
     {"oom of a child, another code", {EXITED(1), OUT_OF_MEMORY}, CODE(1)},
     {"oom of a child, SIGTERM", {SIGNALED(SIGTERM), OUT_OF_MEMORY}, DIED_OF(SIGTERM)},

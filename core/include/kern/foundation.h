@@ -126,6 +126,8 @@ struct kern_usage {
     int64_t oom_kills;    /* tasks of the box that the kernel's OOM killer ended, whoever ran out of memory */
     int32_t oom_own;      /* 1: it acted against the box's own cap; 0: it did not; -1 unknown */
     int64_t throttled_us; /* time that tasks of the box wanted to run and the cpu cap did not let them */
+    uint64_t
+        oom_fleet; /* the cap in bytes of all boxes together, if that was what it acted against; else 0 */
 };
 
 struct kern_group_hooks {
