@@ -89,7 +89,7 @@ int32_t kern_privileged(const kern_box *box)
     return box->privileged;
 }
 
-int32_t kern_bare(const kern_box *box)
+int32_t kern_box_bare(const kern_box *box)
 {
     return box->bare;
 }
@@ -181,6 +181,15 @@ int kern_parse_size(const char *text, const char *where, uint64_t *ret_bytes, st
 
 /* ---- What prepare asks for ---- */
 
+int core_needs_box(const kern_box *box, const char *what, struct kern_error *err)
+{
+    if (!box->bare)
+        return 0;
+    kern_refuse(err, 0, "cannot add %s: \"kern run\" makes no box", what);
+    kern_hint(err, "use: kern box");
+    return -ENOTSUP;
+}
+
 int kern_set_env(kern_box *box, const char *name, const char *value, struct kern_error *err)
 {
     if (name[0] == '\0' || strchr(name, '=') != NULL)
@@ -199,6 +208,8 @@ int kern_add_namespace(kern_box *box, uint64_t flag, struct kern_error *err)
         return kern_fail(err, EINVAL,
                          "cannot add namespace flag 0x%llx: the box has it already, or there is none",
                          (unsigned long long)flag);
+    if (core_needs_box(box, "a namespace", err) != 0)
+        return -ENOTSUP;
     box->extra_namespaces |= flag;
     return 0;
 }
@@ -231,17 +242,29 @@ int kern_add_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32
 
 int kern_add_rule(kern_box *box, const struct kern_rule *rule, struct kern_error *err)
 {
-    if (rule->struct_size < sizeof(*rule) || rule->arg_count > 4)
+    /* That of kern 0.1.0 was so long: what is appended later, a plugin of that time does not have. */
+    const size_t least = offsetof(struct kern_rule, arg) + sizeof(rule->arg);
+    if (rule->struct_size < least || rule->arg_count > sizeof(rule->arg) / sizeof(rule->arg[0]))
         return kern_fail(err, EINVAL, "cannot add a filter rule: it is malformed");
+    if (rule->struct_size > sizeof(*rule)) {
+        kern_fail(err, ENOSYS,
+                  "cannot add a filter rule: the plugin was built for a newer kern than " KERN_VERSION);
+        kern_hint(err, "update kern");
+        return -ENOSYS;
+    }
+    if (core_needs_box(box, "a filter rule", err) != 0)
+        return -ENOTSUP;
     struct kern_rule *copy = core_grow(&box->rule, &box->rule_count, sizeof(*copy));
     if (copy == NULL)
         return no_memory(err);
-    *copy = *rule;
+    memcpy(copy, rule, rule->struct_size); /* zeroed where an older one ends */
     return 0;
 }
 
 int kern_on_call(kern_box *box, int32_t call, kern_call_fn fn, struct kern_error *err)
 {
+    if (core_needs_box(box, "a handler of system calls", err) != 0)
+        return -ENOTSUP;
     for (size_t i = 0; i < box->handler_count; i++)
         if (box->handler[i].call == call)
             return kern_fail(err, EEXIST, "cannot handle system call %d: plugin \"%s\" does already", call,

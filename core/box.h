@@ -164,6 +164,8 @@ void core_list_clear(struct core_list *list);
 int core_find_own_state(kern_box *box);
 /* One more zeroed element at the end of *array, or NULL. */
 void *core_grow(void *array, size_t *count, size_t size);
+/* -ENOTSUP under `kern run`: `what` cannot be added where there is no box. */
+int core_needs_box(const kern_box *box, const char *what, struct kern_error *err);
 /* Tells the plugins that listen. */
 void core_event(kern_box *box, const struct kern_event *event);
 

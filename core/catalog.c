@@ -203,3 +203,13 @@ struct core_plugin *core_catalog_kind(const struct core_catalog *catalog, const 
     }
     return NULL;
 }
+
+bool core_catalog_runs_bare(const struct core_plugin *plugin)
+{
+    if (plugin->builtin)
+        return plugin->table->stage == KERN_STAGE_LIMIT;
+    const struct kern_option *option = plugin->table->options;
+    while (option != NULL && option->name != NULL && (option->flags & KERN_OPT_RUN) == 0)
+        option++;
+    return option != NULL && option->name != NULL;
+}

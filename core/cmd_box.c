@@ -49,7 +49,7 @@ static int apply_tokens(kern_box *box, const struct core_args *args, struct kern
     for (size_t i = 0; i < args->token_count; i++) {
         const struct core_args_token *token = &args->token[i];
         struct core_plugin *plugin = core_catalog_kind(box->catalog, token->kind);
-        if (box->bare && (!plugin->builtin || plugin->table->stage != KERN_STAGE_LIMIT)) {
+        if (box->bare && !core_catalog_runs_bare(plugin)) {
             kern_refuse(err, 0, "%s:%s needs a box", token->kind, token->profile);
             kern_hint(err, "\"kern run\" makes no box; use: kern box");
             return -EINVAL;
@@ -182,16 +182,25 @@ static bool is_asked_for(const kern_box *box, const struct core_plugin *plugin)
     return false;
 }
 
+/* A command of the host: its limits, and third parties' plugins that know of such. */
+static void want_for_run(kern_box *box)
+{
+    for (size_t i = 0; i < box->catalog->count; i++) {
+        struct core_plugin *plugin = &box->catalog->plugin[i];
+        plugin->wanted = !plugin->builtin && plugin->wanted && core_catalog_runs_bare(plugin);
+    }
+    core_catalog_find(box->catalog, "cgroup")->wanted = true;
+}
+
 static void want_plugins(kern_box *box)
 {
-    for (size_t i = 0; i < box->catalog->count; i++)
-        box->catalog->plugin[i].wanted =
-            !box->bare && (box->catalog->plugin[i].wanted || box->catalog->plugin[i].always ||
-                           is_asked_for(box, &box->catalog->plugin[i]));
     if (box->bare) {
-        core_catalog_find(box->catalog, "cgroup")->wanted = true;
+        want_for_run(box);
         return;
     }
+    for (size_t i = 0; i < box->catalog->count; i++)
+        box->catalog->plugin[i].wanted = box->catalog->plugin[i].wanted || box->catalog->plugin[i].always ||
+                                         is_asked_for(box, &box->catalog->plugin[i]);
     if (kern_get_int(&box->options, "no-view") != 0) /* not even opened: that is a part of what it costs */
         core_catalog_find(box->catalog, "view")->wanted = false;
     if (kern_get_string(&box->options, "image") != NULL)
@@ -210,7 +219,7 @@ static int read_spec(kern_box *box, int argc, char **argv, struct core_args *arg
     if (failed == 0)
         failed = core_config_load(core_args_peek(argc, argv, "--config"), box->catalog, &box->config,
                                   config_note, box, err);
-    if (failed == 0 && !box->bare)
+    if (failed == 0)
         failed = core_declared_add(box->catalog, box->config, err);
     if (failed == 0)
         failed = core_config_bind(box->config, box->catalog, config_note, box, err);

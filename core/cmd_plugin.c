@@ -412,8 +412,8 @@ static int info(const struct world *world, const char *name, bool as_json, struc
     return refuse_name(world, name, err);
 }
 
-/* For completions: a flag of `kern box` and what it is for in each line. */
-static int flags_of_others(struct kern_error *err)
+/* For completions: a flag of `kern box` or `kern run` (`place`) and what it is for in each line. */
+static int flags_of_others(uint32_t place, struct kern_error *err)
 {
     cleanup(core_catalog_clear) struct core_catalog catalog = {0};
     int failed = core_catalog_builtin(&catalog, err);
@@ -423,7 +423,7 @@ static int flags_of_others(struct kern_error *err)
         const struct core_plugin *plugin = &catalog.plugin[i];
         const struct kern_option *option = plugin->builtin ? NULL : plugin->table->options;
         for (; option != NULL && option->name != NULL; option++) {
-            if (!core_help_shows(option, KERN_OPT_FLAG))
+            if (!core_help_shows(option, KERN_OPT_FLAG) || !core_help_shows(option, place))
                 continue;
             (void)printf("--%s-%s\t", plugin->name, option->name); /* found when standard output is closed */
             print_line("", option->help != NULL ? option->help : "");
@@ -440,8 +440,10 @@ static int run(const struct kern_values *flags, char **word, int words, struct k
         return core_plugin_new(word[1], kern_get_string(flags, "profile"), err);
     if (words == 2 && strcmp(word[0], "check") == 0)
         return core_plugin_check(word[1], err);
-    if (words == 1 && strcmp(word[0], "flags") == 0)
-        return flags_of_others(err);
+    if (words >= 1 && strcmp(word[0], "flags") == 0 && (words == 1 || strcmp(word[1], "box") == 0))
+        return flags_of_others(KERN_OPT_FLAG, err);
+    if (words == 2 && strcmp(word[0], "flags") == 0 && strcmp(word[1], "run") == 0)
+        return flags_of_others(KERN_OPT_RUN, err);
     if (!is_list && !is_info) {
         (void)kern_refuse(
             err, 0,

@@ -69,7 +69,7 @@ static void plain_words(FILE *out, const struct core_verb *verb)
         begin(out, verb);
         fputs(" -a '(__kern_profiles)'\n", out);
         begin(out, verb);
-        fputs(" -a '(kern plugin flags 2>/dev/null </dev/null)'\n", out);
+        fprintf(out, " -a '(kern plugin flags %s 2>/dev/null </dev/null)'\n", verb->name);
     }
     if (strcmp(verb->name, "validate") == 0 || strcmp(verb->name, "config") == 0) {
         begin(out, verb);

@@ -12,7 +12,7 @@ static const char head[] =
     /* Written as --flag=[help]:value: for _arguments; only plain flags are taken. */
     "_kern_plugin_flags() {\n"
     "    local line\n"
-    "    for line in ${(f)\"$(kern plugin flags 2>/dev/null </dev/null)\"}; do\n"
+    "    for line in ${(f)\"$(kern plugin flags $1 2>/dev/null </dev/null)\"}; do\n"
     "        line=${line%%[[:space:]]*}\n"
     "        [[ $line =~ '^--[a-z0-9-]+$' ]] && print -r -- \"*${line}=[of a plugin]: : \"\n"
     "    done\n"
@@ -115,8 +115,7 @@ static void specs(FILE *out, const struct core_verb *verb, const struct kern_opt
 static void first_word(FILE *out, const struct core_verb *verb)
 {
     if (verb->plugin_flags != 0) {
-        bool box = strcmp(verb->name, "box") == 0;
-        fprintf(out, " \\\n        %s'*: :_kern_profiles'", box ? "${(f)\"$(_kern_plugin_flags)\"} " : "");
+        fprintf(out, " \\\n        ${(f)\"$(_kern_plugin_flags %s)\"} '*: :_kern_profiles'", verb->name);
     } else if (strcmp(verb->name, "help") == 0) {
         fputs(" \\\n        '1: :_kern_verbs'", out);
     } else if (verb->words != NULL) {

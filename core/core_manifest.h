@@ -75,7 +75,7 @@ static const struct kern_option core_option_table[] = {
     {.name = "plan", .type = KERN_BOOL, .flags = FLAG, .help = "say what would be done, and do nothing"},
     {.name = "show-config",
      .type = KERN_BOOL,
-     .flags = FLAG,
+     .flags = FLAG | KERN_OPT_RUN,
      .help = "say what was resolved, and from where"},
     {.name = "quiet",
      .type = KERN_BOOL,

@@ -86,7 +86,7 @@ static void foreign_options(FILE *out, const struct core_plugin *plugin, uint32_
 {
     for (const struct kern_option *def = plugin->table->options; def->name != NULL; def++) {
         char name[128], help[512];
-        if (!core_help_shows(def, mask))
+        if (!core_help_shows(def, mask) || (def->flags & KERN_OPT_FLAG) == 0)
             continue;
         (void)snprintf(name, sizeof(name), "%s-%s", plugin->name, def->name); /* a longer one is cut */
         core_escape(def->help != NULL ? def->help : "", help, sizeof(help));
@@ -172,7 +172,7 @@ int core_help_print(const struct core_verb *verb)
         core_log_error(&err);
         return 1;
     }
-    if (verb != NULL && strcmp(verb->name, "box") == 0)
+    if (verb != NULL && verb->plugin_flags != 0)
         core_declared_show(&catalog);
     if (verb == NULL)
         core_help_kern(stdout, terminal_width());

@@ -26,9 +26,14 @@ static int enter_all(kern_box *box, struct kern_error *err)
 {
     for (size_t i = 0; i < box->order_count; i++) {
         struct core_plugin *plugin = box->order[i];
+        if (plugin->table->enter == NULL)
+            continue;
+        atomic_store(&box->shared->enter_index, (uint32_t)i);
+        atomic_store(&box->shared->progress, CORE_ENTERING);
         box->entering = plugin;
-        int failed = plugin->table->enter != NULL ? plugin->table->enter(box, plugin->state, err) : 0;
+        int failed = plugin->table->enter(box, plugin->state, err);
         if (failed != 0) {
+            kern_fail(err, -failed, "the hook failed without saying why");
             core_error_context(err, plugin->name, "enter");
             return failed;
         }

@@ -89,7 +89,9 @@ static int is_path_in_box(const char *target, struct kern_error *err)
 /* Room for one more mount; nothing is counted before it is complete. */
 static int new_mount(kern_box *box, const char *target, struct core_mount **ret_mount, struct kern_error *err)
 {
-    int failed = is_path_in_box(target, err);
+    int failed = core_needs_box(box, "a mount", err);
+    if (failed == 0)
+        failed = is_path_in_box(target, err);
     if (failed != 0)
         return failed;
     if (box->mount_count == CORE_MAX_MOUNT)

@@ -30,29 +30,31 @@ static void print_value(const struct core_value *value)
     (void)printf("  (%s%s%s)\n", sources[value->source], detail ? ": " : "", detail ? value->where : "");
 }
 
-static void print_values(const char *title, const struct kern_values *values)
+/* `places`: one of these flags (KERN_OPT_*) an option must have to count here. */
+static void print_values(const char *title, const struct kern_values *values, uint32_t places)
 {
     (void)printf("%s\n", title);
     for (size_t i = 0; i < values->count; i++)
-        if (values->value[i].text != NULL || values->value[i].item_count > 0)
+        if ((values->value[i].def->flags & places) != 0 &&
+            (values->value[i].text != NULL || values->value[i].item_count > 0))
             print_value(&values->value[i]);
 }
 
 int core_plan_show_config(kern_box *box)
 {
     (void)printf("kern.toml: %s\n", core_config_path(box->config));
-    print_values("box:", &box->options);
+    print_values(box->bare ? "run:" : "box:", &box->options, box->bare ? KERN_OPT_RUN : UINT32_MAX);
     for (size_t i = 0; i < box->catalog->count; i++) {
         const struct core_plugin *plugin = &box->catalog->plugin[i];
         char title[160];
         for (uint32_t j = 0; j < plugin->profile_count; j++) {
             (void)snprintf(title, sizeof(title), "%s:%s:", plugin->table->profile,
                            plugin->profile[j].name); /* names are short */
-            print_values(title, &plugin->profile[j].values);
+            print_values(title, &plugin->profile[j].values, UINT32_MAX);
         }
         (void)snprintf(title, sizeof(title), "plugin %s:", plugin->name); /* names are short */
-        if (!plugin->builtin && plugin->own.count > 0)
-            print_values(title, &plugin->own);
+        if (!plugin->builtin && plugin->own.count > 0 && plugin->wanted)
+            print_values(title, &plugin->own, UINT32_MAX);
     }
     return core_log_close_stdout();
 }

@@ -263,11 +263,12 @@ static const struct core_verb verb_table[] = {
      .summary = "list the plugins, describe one; begin one, check one",
      .usage = "plugin list [--json] [--config FILE]\nplugin info NAME [--json] [--config FILE]\n"
               "plugin new NAME [--profile KIND]\nplugin check FILE.so\n"
-              "plugin flags",
-     .detail = "\"new\" writes a project into the folder NAME: code, a build, tests. \"check\" opens a "
-               "plugin that was "
-               "built, runs its prepare and teardown on a box that is never started, and says what is wrong "
-               "with it. \"flags\" prints the flags that plugins of others add to \"kern box\".",
+              "plugin flags [box|run]",
+     .detail =
+         "\"new\" writes a project into the folder NAME: code, a build, tests. \"check\" opens a "
+         "plugin that was "
+         "built, runs its prepare and teardown on a box that is never started, and says what is wrong "
+         "with it. \"flags\" prints the flags that plugins of others add to \"kern box\" or \"kern run\".",
      .options = plugin_flags,
      .words = (const char *const[]){"list", "info", "new", "check", "flags", NULL},
      .run = core_cmd_plugin},

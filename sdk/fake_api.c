@@ -88,6 +88,11 @@ const char *kern_box_command(const kern_box *box, uint32_t index)
     return index == 0 ? "true" : NULL;
 }
 
+int32_t kern_box_bare(const kern_box *box)
+{
+    return box->bare;
+}
+
 int32_t kern_box_root(const kern_box *box)
 {
     return box->root_fd;
@@ -105,8 +110,15 @@ int kern_set_env(kern_box *box, const char *name, const char *value, struct kern
     return failed;
 }
 
-static int check_target(const char *target, struct kern_error *err)
+static int needs_box(const kern_box *box, const char *what, struct kern_error *err)
 {
+    return box->bare ? kern_refuse(err, ENOTSUP, "cannot add %s: \"kern run\" makes no box", what) : 0;
+}
+
+static int check_target(const kern_box *box, const char *target, struct kern_error *err)
+{
+    if (box->bare)
+        return needs_box(box, "a mount", err);
     return target[0] == '/' && target[strspn(target, "/")] != '\0' && strstr(target, "/../") == NULL
                ? 0
                : kern_refuse(err, 0, "cannot mount onto \"%s\": a target is an absolute path", target);
@@ -116,7 +128,7 @@ int kern_add_bind(kern_box *box, int32_t fd, const char *target, uint32_t flags,
 {
     int failed = fake_fails(box, __func__, err);
     if (failed == 0)
-        failed = check_target(target, err);
+        failed = check_target(box, target, err);
     char link[40], source[512];
     (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
     ssize_t length = readlink(link, source, sizeof(source) - 1);
@@ -132,7 +144,7 @@ int kern_add_tmpfs(kern_box *box, const char *target, uint64_t size, uint32_t mo
 {
     int failed = fake_fails(box, __func__, err);
     if (failed == 0)
-        failed = check_target(target, err);
+        failed = check_target(box, target, err);
     if (failed == 0)
         fake_line(box, "tmpfs %s %llu 0%o 0x%x", target, (unsigned long long)size, mode, flags);
     return failed;
@@ -143,7 +155,7 @@ int kern_add_file(kern_box *box, const char *target, uint32_t mode, const void *
 {
     int failed = fake_fails(box, __func__, err);
     if (failed == 0)
-        failed = check_target(target, err);
+        failed = check_target(box, target, err);
     if (failed == 0)
         fake_line(box, "file %s 0%o %.*s", target, mode, (int)length, (const char *)bytes);
     return failed;
@@ -153,7 +165,7 @@ int kern_add_link(kern_box *box, const char *target, const char *to, struct kern
 {
     int failed = fake_fails(box, __func__, err);
     if (failed == 0)
-        failed = check_target(target, err);
+        failed = check_target(box, target, err);
     if (failed == 0)
         fake_line(box, "link %s %s", target, to);
     return failed;
@@ -162,6 +174,8 @@ int kern_add_link(kern_box *box, const char *target, const char *to, struct kern
 int kern_add_namespace(kern_box *box, uint64_t flag, struct kern_error *err)
 {
     int failed = fake_fails(box, __func__, err);
+    if (failed == 0)
+        failed = needs_box(box, "a namespace", err);
     if (failed == 0)
         fake_line(box, "namespace 0x%llx", (unsigned long long)flag);
     return failed;
@@ -249,6 +263,8 @@ int kern_add_rule(kern_box *box, const struct kern_rule *rule, struct kern_error
     int failed = fake_fails(box, __func__, err);
     if (failed == 0 && (rule->struct_size < sizeof(*rule) || rule->arg_count > 4))
         failed = kern_fail(err, EINVAL, "cannot add a filter rule: it is malformed");
+    if (failed == 0)
+        failed = needs_box(box, "a filter rule", err);
     if (failed != 0)
         return failed;
     if (rule->action == KERN_RULE_ERRNO)
@@ -261,6 +277,8 @@ int kern_add_rule(kern_box *box, const struct kern_rule *rule, struct kern_error
 int kern_on_call(kern_box *box, int32_t call, kern_call_fn fn, struct kern_error *err)
 {
     int failed = fake_fails(box, __func__, err);
+    if (failed == 0)
+        failed = needs_box(box, "a handler of system calls", err);
     if (failed == 0 && box->handler_count == FAKE_MANY)
         failed = no_room(err);
     if (failed != 0)

@@ -181,6 +181,11 @@ void kern_fake_name(kern_box *box, const char *name, int32_t strict)
     box->strict = strict;
 }
 
+void kern_fake_bare(kern_box *box, int32_t bare)
+{
+    box->bare = bare;
+}
+
 void *kern_fake_state(kern_box *box)
 {
     return box->state;

@@ -25,7 +25,7 @@ struct kern_box {
     const struct kern_plugin *plugin;
     void *state;
     const char *name;
-    int32_t strict;
+    int32_t strict, bare;
     int root_fd;
     struct kern_values options;
     struct fake_profile profile[FAKE_PROFILES];

@@ -251,7 +251,7 @@ static int cgroup_prepare(kern_box *box, void *opaque, struct kern_error *err)
         return result;
     state->fleet.memory = kern_get_int(options, "fleet-memory-max");
     state->fleet.pids = kern_get_int(options, "fleet-pids-max");
-    if (kern_bare(box))
+    if (kern_box_bare(box))
         spare_host(options, &state->wish);
     struct cgroup_map map;
     result = cgroup_map_read(&map);

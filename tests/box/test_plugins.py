@@ -256,6 +256,63 @@ class Options(Plugins):
 
 
 @as_root_and_user
+class OnTheHost(Plugins):
+    """Third parties' plugins under `kern run`: those that know of it take part; by helpers/runner.c."""
+
+    def runner(self, more=""):
+        path = self.place(built("runner.so", source="runner.c"))
+        return self.own_config(f'[[plugin]]\nname = "runner"\npath = "{path}"\n{more}\n[[runner]]\nname = "p"\n')
+
+    def host(self, *command, options=(), env=None):
+        path = os.path.join(self.folder(), "report")
+        result = self.kern("run", "--report", path, *options, "--", *command, report=False, env=env or self.runner())
+        with open(path, encoding="utf-8") as file:
+            result.report = kerntest.json.load(file)
+        return result
+
+    def test_it_takes_part(self):
+        result = self.host("sh", "-c", "umask; echo $RUNNER; exit 3", options=["runner:p"])
+        self.assertEqual((result.code, result.out), (3, "0027\non the host\n"), result)
+        self.assertEqual(result.report["plugins"]["runner"], {"profile": "p", "exit": 3})
+        self.assertEqual(self.rooted("sh", "-c", "echo $RUNNER", env=self.runner()).out, "in a box\n")
+
+    def test_what_needs_a_box_is_refused(self):
+        for does in ("file", "tmpfs", "link", "bind", "namespace", "rule", "call"):
+            with self.subTest(does):
+                result = self.host("true", options=["--runner-does", does])
+                self.assert_failed(result, 1, 'runner: prepare: cannot add', '"kern run" makes no box', hint="kern box")
+        self.assert_failed(self.host("true", options=["--runner-inside", "x"]), 1, "--runner-inside needs a box")
+
+    def test_enter_at_fault_is_named(self):
+        self.assert_failed(self.host("true", options=["--runner-does", "fail"]), 125, "runner: enter: cannot run with it")
+        self.assert_failed(self.host("true", options=["--runner-does=silent"]), 125, "runner: enter: the hook failed")
+        self.assert_failed(self.host("true", options=["--runner-does", "crash"]), 125, "runner: enter: ", "signal 6")
+
+    def test_one_that_knows_nothing_of_it_stays_out(self):
+        env = self.config(self.place(built("hello.so")))
+        self.assertEqual(self.host("sh", "-c", "echo ${HELLO-nothing}", env=env).out, "nothing\n")
+        self.assert_failed(self.host("true", options=["hello:world"], env=env), 1, "hello:world needs a box")
+        self.assert_failed(self.host("true", options=["--hello-word", "x"], env=env), 1, "--hello-word needs a box")
+        self.assertEqual(self.logged(), [])
+
+    def test_help_completion_and_show_config(self):
+        env = self.runner('does = "x"')
+        text = self.kern("run", "--help", env=env, report=False).out
+        self.assertIn("--runner-does VALUE", text)
+        self.assertNotIn("--runner-inside", text)
+        for verb, flags in (("run", ["--runner-does"]), ("box", ["--runner-does", "--runner-inside"])):
+            said = self.kern("plugin", "flags", verb, env=env, report=False).out.splitlines()
+            self.assertEqual([line.split("\t")[0] for line in said], flags)
+        shown = self.kern("run", "--runner-does", "y", "--show-config", "--", "true", env=env, report=False).out
+        self.assertRegex(shown, r"does +y +\(command line: --runner-does\)")
+        script = ('source <("$KERN" completion bash); kern() { "$KERN" "$@"; }; COMP_LINE="kern run --runner-"; COMP_POINT=18; '
+                  '_kern; echo "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, **self.me.popen,
+                              env={"PATH": kerntest.BOX_PATH, "HOME": self.me.home, "KERN": kerntest.KERN, **env})
+        self.assertEqual(done.stdout.split(), ["--runner-does"])
+
+
+@as_root_and_user
 class Misbehaving(Plugins):
     """What is wrong with a plugin is said, and its name with it, by helpers/leaker.c."""
 

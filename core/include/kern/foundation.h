@@ -199,8 +199,6 @@ void kern_report_call(kern_box *box, const char *name, const char *program, int3
 void *kern_companion(kern_box *box, const char *object, const char *function, struct kern_error *err);
 int32_t kern_privileged(const kern_box *box);
 int32_t kern_untrusted(const kern_box *box);
-/* No box: `kern run` puts a process of the host into control groups. Only what was asked for is to bind then. */
-int32_t kern_bare(const kern_box *box);
 
 /* ---- image: what the registry client needs of kern; called in kern, by prepare or by a verb ---- */
 /* [registry] of the user's own kern.toml or the system's, never of a file that --config or KERN_CONFIG names. The keys are

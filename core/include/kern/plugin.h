@@ -101,8 +101,10 @@ int kern_wrap(struct kern_error *err, const char *format, ...) KERN_PRINTF(2, 3)
 #define KERN_OPT_POOL    0x0008u /* a key of the plugin's pool table */
 #define KERN_OPT_PLUGIN \
     0x0010u /* a key of the plugin's [[plugin]] table; not name, path, enabled: it has those */
-#define KERN_OPT_LIST       0x0020u /* may be given several times; a TOML array */
-#define KERN_OPT_RUN        0x0040u /* also a flag of `kern run` */
+#define KERN_OPT_LIST 0x0020u /* may be given several times; a TOML array */
+/* Also a flag of `kern run`, which makes no box. A plugin with such an option takes part there: its enter runs as the caller, on the
+ * host, and what needs a box is refused. kern_box_bare() tells where it is. */
+#define KERN_OPT_RUN        0x0040u
 #define KERN_OPT_OPTIONAL   0x0080u /* the flag's value may be left out: then `implied` counts */
 #define KERN_OPT_LATER      0x0100u /* known, not in this build: refused, never ignored */
 #define KERN_OPT_REQUIRED   0x0200u /* a profile without it is refused */
@@ -184,6 +186,9 @@ void kern_warn(kern_box *box, const char *format, ...) KERN_PRINTF(2, 3);
 const char *kern_box_name(const kern_box *box);
 /* 1 in strict mode (--require-limits): refuse what else would be a warning. [anywhere] */
 int32_t kern_box_strict(const kern_box *box);
+/* 1 in `kern run`: the command is a process of the host, under limits at most. There is no root, no mount, no filter and no
+ * namespace then, and the functions that ask for one refuse. [anywhere] */
+int32_t kern_box_bare(const kern_box *box);
 /* Word `index` of the command that the box will run, from 0; NULL past the last one. [anywhere] */
 const char *kern_box_command(const kern_box *box, uint32_t index);
 /* The root of the box as an O_PATH descriptor, from stage MOUNT on, -1 before. Open below it with openat2() and

@@ -56,6 +56,8 @@ const struct kern_error *kern_fake_error(const kern_box *box);
 int kern_fake_root(kern_box *box, const char *path);
 /* What kern_box_name() and kern_box_strict() say; "fake" and 0 by default. */
 void kern_fake_name(kern_box *box, const char *name, int32_t strict);
+/* What kern_box_bare() says, 0 by default: with 1 what needs a box is refused, as under `kern run`. */
+void kern_fake_bare(kern_box *box, int32_t bare);
 
 /* The hooks. Each may be called as kern would; kern_fake_teardown(box, NULL) stands for a box that ran and returned 0. */
 int kern_fake_prepare(kern_box *box, struct kern_error *err);
