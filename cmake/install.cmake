@@ -25,9 +25,17 @@ if(KERN_PYTHON)
 else()
   message(STATUS "no python3: the man pages of the plugin interface are not made")
 endif()
-install(FILES README.md CHANGELOG.md SECURITY.md LICENSE etc/kern.toml.example DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md" PATTERN "man" EXCLUDE)
-install(DIRECTORY plugins/example DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# The documents stand to each other as in the source, with what they link to, so that their links lead somewhere.
+install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+file(GLOB pages RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
+  docs/*.md bench/README.md bindings/python/*.md bindings/node/*.md integrations/*/*.md)
+foreach(page ${pages})
+  get_filename_component(folder ${page} DIRECTORY)
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
+endforeach()
+install(FILES etc/kern.toml.example DESTINATION ${CMAKE_INSTALL_DOCDIR}/etc)
+install(DIRECTORY plugins/example plugins/audit plugins/timens plugins/gpu DESTINATION ${CMAKE_INSTALL_DOCDIR}/plugins)
 
 # Man pages and completions are what the built kern prints about itself, so a kern for another machine makes none.
 if(CMAKE_CROSSCOMPILING)

@@ -85,6 +85,6 @@ void core_explain_userns(int code, struct kern_error *err)
     else if (code == ENOSPC)
         kern_hint(err, "too many user namespaces: sudo sysctl user.max_user_namespaces=15000");
     else if (code == EPERM)
-        kern_hint(
-            err, "a container or a seccomp filter around kern forbids namespaces: 'kern doctor' tells which");
+        kern_hint(err, "a container, a chroot or a seccomp filter around kern forbids namespaces: 'kern "
+                       "doctor' tells which");
 }

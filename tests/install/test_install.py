@@ -4,6 +4,7 @@ header is opened when a kern.toml declares it."""
 
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import tempfile
@@ -23,8 +24,8 @@ bin/kern-plugin-test lib/libkern-plugin-test.a share/kern/new/plugin.c.in share/
 share/man/man3/kern-plugin-box.3 share/man/man3/kern_add_bind.3
 share/man/man1/kern.1 share/man/man1/kern-box.1 share/man/man5/kern.toml.5
 share/bash-completion/completions/kern share/zsh/site-functions/_kern share/fish/vendor_completions.d/kern.fish
-share/doc/kern/kern.toml.example share/doc/kern/LICENSE share/doc/kern/README.md share/doc/kern/docs/ARCHITECTURE.md
-share/doc/kern/example/example.c""".split()
+share/doc/kern/etc/kern.toml.example share/doc/kern/LICENSE share/doc/kern/README.md share/doc/kern/docs/ARCHITECTURE.md
+share/doc/kern/plugins/example/example.c""".split()
 
 
 def run(*command, **keywords):
@@ -111,10 +112,21 @@ class Install(unittest.TestCase):
         self.assertIn("rootfs", result.stderr)
 
     def test_the_example_is_what_a_missing_kern_toml_means(self):
-        with open(self.prefix + "/share/doc/kern/kern.toml.example", encoding="utf-8") as file:
+        with open(self.prefix + "/share/doc/kern/etc/kern.toml.example", encoding="utf-8") as file:
             example = file.read()
         self.assertEqual(self.kern("validate", file.name).returncode, 0)
         self.assertIn(example, self.kern("examples").stdout)
+
+    def test_links_of_the_documents_lead_somewhere(self):
+        pages = [os.path.join(folder, file) for folder, _, files in os.walk(self.prefix + "/share/doc/kern")
+                 for file in files if file.endswith(".md")]
+        self.assertGreater(len(pages), 10)
+        for page in pages:
+            with open(page, encoding="utf-8") as file:
+                links = re.findall(r"\]\(([^)#\s]+)", file.read())
+            broken = [link for link in links
+                      if "://" not in link and not os.path.exists(os.path.join(os.path.dirname(page), link))]
+            self.assertEqual(broken, [], page)
 
     def test_man_pages(self):
         if shutil.which("man", path=PATH) is None:
@@ -128,7 +140,7 @@ class Install(unittest.TestCase):
     def build_plugin(self, folder, name, replace=()):
         """The example plugin as somebody would make it a plugin of their own, outside the tree."""
         work = f"{folder}/{name}-source"
-        shutil.copytree(self.prefix + "/share/doc/kern/example", work)
+        shutil.copytree(self.prefix + "/share/doc/kern/plugins/example", work)
         for file in ("example.c", "example_manifest.h"):
             with open(f"{work}/{file}", encoding="utf-8") as source:
                 text = source.read()
@@ -150,7 +162,7 @@ class Install(unittest.TestCase):
 
     def test_a_project_with_cmake(self):
         folder = self.home({})
-        shutil.copytree(self.prefix + "/share/doc/kern/example", folder + "/src")
+        shutil.copytree(self.prefix + "/share/doc/kern/plugins/example", folder + "/src")
         with open(folder + "/src/CMakeLists.txt", "w", encoding="utf-8") as file:
             file.write("cmake_minimum_required(VERSION 3.16)\nproject(hello C)\n"
                        "add_compile_definitions(KERN_VERSION=\"1\")\n"
