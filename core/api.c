@@ -478,6 +478,14 @@ void kern_box_group_hooks(kern_box *box, const struct kern_group_hooks *hooks, v
     box->memory_cap = memory_cap;
 }
 
+int32_t kern_need_io_group(kern_box *box, char *ret_why, size_t size, struct kern_error *err)
+{
+    if (box->group_hooks != NULL)
+        return box->group_hooks->need_io(box, box->group_state, ret_why, size, err);
+    (void)snprintf(ret_why, size, "the box has no control groups"); /* callers leave room */
+    return 0;
+}
+
 /* ---- exec ---- */
 
 int32_t kern_reentered(const kern_box *box)

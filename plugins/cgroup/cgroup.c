@@ -23,7 +23,8 @@
 #define MEMORY_AND_PIDS (CGROUP_BIT(CGROUP_MEMORY) | CGROUP_BIT(CGROUP_PIDS))
 #define PIDS_MOST       4194304 /* PID_MAX_LIMIT of 64-bit machines: no cap at all */
 
-static const struct kern_group_hooks group_hooks = {.collect = cgroup_collect, .kill = cgroup_kill};
+static const struct kern_group_hooks group_hooks = {
+    .collect = cgroup_collect, .kill = cgroup_kill, .need_io = cgroup_need_io};
 
 static void init_state(struct cgroup_state *state)
 {
@@ -222,19 +223,22 @@ static int require_bound(const struct cgroup_state *state, struct kern_error *er
     return 0;
 }
 
+void cgroup_tell(kern_box *box, const struct cgroup_group *group)
+{
+    if (group->version == 2) {
+        kern_box_cgroup2(box, group->dir);
+        kern_box_bind_cgroup(box, group->dir, NULL);
+        return;
+    }
+    for (enum cgroup_kind kind = 0; kind < CGROUP_KINDS; kind++)
+        if (group->kinds & CGROUP_BIT(kind))
+            kern_box_bind_cgroup(box, group->dir, cgroup_controller_v1(kind));
+}
+
 static void tell_core(kern_box *box, struct cgroup_state *state)
 {
-    for (uint32_t i = 0; i < state->group_count; i++) {
-        const struct cgroup_group *group = &state->group[i];
-        if (group->version == 2) {
-            kern_box_cgroup2(box, group->dir);
-            kern_box_bind_cgroup(box, group->dir, NULL);
-            continue;
-        }
-        for (enum cgroup_kind kind = 0; kind < CGROUP_KINDS; kind++)
-            if (group->kinds & CGROUP_BIT(kind))
-                kern_box_bind_cgroup(box, group->dir, cgroup_controller_v1(kind));
-    }
+    for (uint32_t i = 0; i < state->group_count; i++)
+        cgroup_tell(box, &state->group[i]);
     bool capped =
         (state->wish.asked & CGROUP_BIT(CGROUP_MEMORY)) && state->bound[CGROUP_MEMORY].enforced != 0;
     uint64_t cap = capped ? (uint64_t)state->wish.memory : 0;

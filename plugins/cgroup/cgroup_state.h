@@ -108,6 +108,11 @@ void cgroup_apply(struct cgroup_state *state);
 void cgroup_collect(kern_box *box, void *state, struct kern_usage *ret_usage);
 int cgroup_kill(kern_box *box, void *state);
 
+/* kern_need_io_group(). */
+int cgroup_need_io(kern_box *box, void *state, char *ret_why, size_t size, struct kern_error *err);
+/* Tells the core of a group. */
+void cgroup_tell(kern_box *box, const struct cgroup_group *group);
+
 /* v1 ends one task when memory is out, v2 the whole box: this makes v1 do the same. */
 void cgroup_oom_watch(kern_box *box, struct cgroup_state *state);
 void cgroup_oom_unwatch(kern_box *box, struct cgroup_state *state);

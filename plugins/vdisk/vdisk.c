@@ -92,9 +92,7 @@ static int put_on_disk(kern_box *box, uint32_t index, struct vdisk_disk *disk, c
         return disk->busy_ram ? put_in_memory(box, disk, "another box has it", err) : refuse_busy(disk, err);
     if (failed == 0)
         failed = is_root ? use_loop(box, disk, err) : vdisk_fuse_prepare(box, disk, index, err);
-    if (failed == 0)
-        vdisk_throttle(box, disk);
-    return failed;
+    return failed != 0 ? failed : vdisk_throttle(box, disk, err);
 }
 
 static int prepare_disk(kern_box *box, uint32_t index, struct vdisk_disk *disk, struct kern_error *err)

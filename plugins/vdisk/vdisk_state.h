@@ -56,6 +56,6 @@ int vdisk_fuse_enter(kern_box *box, const struct vdisk_disk *disk, uint32_t inde
 void vdisk_fuse_end(kern_box *box, struct vdisk_disk *disk);
 
 /* Caps iops and bandwidth of the loop device in the box's control group, or says why not. */
-void vdisk_throttle(kern_box *box, const struct vdisk_disk *disk);
+int vdisk_throttle(kern_box *box, const struct vdisk_disk *disk, struct kern_error *err);
 
 #endif

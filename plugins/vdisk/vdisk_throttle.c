@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -56,7 +57,8 @@ static int throttle_legacy(const struct vdisk_disk *disk, int group)
     return failed;
 }
 
-static int try_groups(kern_box *box, const struct vdisk_disk *disk)
+/* 0 and the kind of the group in *ret_by. */
+static int try_groups(kern_box *box, const struct vdisk_disk *disk, const char **ret_by)
 {
     const char *path = NULL, *controller = NULL;
     int result = -ENOENT;
@@ -66,25 +68,38 @@ static int try_groups(kern_box *box, const struct vdisk_disk *disk)
         auto_fd group = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (group >= 0)
             result = controller == NULL ? throttle_unified(disk, group) : throttle_legacy(disk, group);
+        *ret_by = controller == NULL ? "cgroup2" : "cgroup1";
     }
     return result;
 }
 
-void vdisk_throttle(kern_box *box, const struct vdisk_disk *disk)
+/* One row for all disks: it binds when each of them does. */
+static void report(kern_box *box, const struct vdisk_disk *disk, bool binds, const char *by)
 {
+    struct kern_limit limit = {.name = "io-max", .enforced = binds && kern_limit_binds(box, "io-max") != 0};
     char key[96];
-    if (disk->iops == 0 && disk->bandwidth == 0)
-        return;
-    int failed = disk->kind == VDISK_LOOP ? try_groups(box, disk) : -ENOTSUP;
+    (void)snprintf(limit.asked, sizeof(limit.asked), "%u iops, %" PRIu64 " bytes/s", disk->iops,
+                   disk->bandwidth); /* a large one is cut: kern.toml has it */
+    (void)snprintf(limit.by, sizeof(limit.by), "%s", limit.enforced ? by : "none"); /* short words */
+    kern_limit_set(box, &limit);
     (void)snprintf(key, sizeof(key), "%s.throttled", disk->name); /* names are short */
-    kern_report_int(box, key, failed == 0);
-    if (failed == -ENOTSUP)
-        kern_warn(
-            box, "iops and bandwidth of disk %s are not enforced: only root's disks are devices of their own",
-            disk->name);
-    else if (failed != 0)
-        kern_warn(box,
-                  "iops and bandwidth of disk %s are not enforced: the box has no io control group (v1: add "
-                  "--io-weight 100)",
-                  disk->name);
+    kern_report_int(box, key, binds);
+}
+
+int vdisk_throttle(kern_box *box, const struct vdisk_disk *disk, struct kern_error *err)
+{
+    char why[400] = "only root's disks are devices of their own";
+    const char *by = "none";
+    if (disk->iops == 0 && disk->bandwidth == 0)
+        return 0;
+    int there = disk->kind == VDISK_LOOP ? kern_need_io_group(box, why, sizeof(why), err) : 0;
+    if (there < 0)
+        return there;
+    int failed = there ? try_groups(box, disk, &by) : -ENOTSUP;
+    if (there && failed != 0)
+        (void)snprintf(why, sizeof(why), "the kernel does not take them: %s", strerror(-failed)); /* fits */
+    report(box, disk, failed == 0, by);
+    if (failed != 0)
+        kern_warn(box, "iops and bandwidth of disk %s are not enforced: %s", disk->name, why);
+    return 0;
 }

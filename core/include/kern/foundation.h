@@ -137,7 +137,12 @@ struct kern_group_hooks {
     /* Ends every process of the box's groups. Returns 1 when none is left to be seen, 0 when the box has no group
      * (then only the pid namespace can end it), or -errno. Blocks for at most some milliseconds. */
     int (*kill)(kern_box *box, void *state);
+    /* kern_need_io_group(). */
+    int (*need_io)(kern_box *box, void *state, char *ret_why, size_t size, struct kern_error *err);
 };
+/* prepare, after the stage LIMIT: gives the box a group of the io controller (v1: blkio) unless it has one, for rules of
+ * others. 1: kern_group_view() shows it; 0: there is none, and `ret_why` says why and what mends it; negative: an error. */
+int32_t kern_need_io_group(kern_box *box, char *ret_why, size_t size, struct kern_error *err);
 
 /* A callback: ends the box at once, with this fault in the report (a literal, one of the contract's). The first call counts. */
 void kern_end_box(kern_box *box, const char *fault, const char *format, ...) KERN_PRINTF(3, 4);
