@@ -120,7 +120,9 @@ def _make_user():
         if stale and not os.path.exists(f"/proc/{stale.group(1)}"):
             _remove_user(Identity(account, False))
     name = f"kernbox{os.getpid()}"
-    subprocess.run(["useradd", "--create-home", "--shell", "/bin/sh", name], check=True, capture_output=True)
+    # Tests that run alone count their processes from 1, each for itself, and have one /home together.
+    home = f"/home/{name}-{os.stat('/proc/self/ns/pid').st_ino}"
+    subprocess.run(["useradd", "--create-home", "--home-dir", home, "--shell", "/bin/sh", name], check=True, capture_output=True)
     identity = Identity(pwd.getpwnam(name), False)
     atexit.register(_remove_user, identity)
     reach = subprocess.run(["test", "-x", KERN], check=False, **identity.popen)
