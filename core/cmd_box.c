@@ -67,6 +67,24 @@ static int apply_tokens(kern_box *box, const struct core_args *args, struct kern
     return 0;
 }
 
+/* Tables [KIND] that are for every box. */
+static int apply_standing(kern_box *box, struct kern_error *err)
+{
+    for (size_t i = 0; !box->bare && i < box->catalog->count; i++) {
+        struct core_plugin *plugin = &box->catalog->plugin[i];
+        int there = core_config_standing(box->config, plugin, err);
+        if (there > 0) {
+            plugin->wanted = true;
+            there = core_config_apply_profile(&plugin->profile[plugin->profile_count - 1],
+                                              plugin->table->profile, &box->options, config_note, box, err);
+            there = there < 0 ? there : core_plugin_load_wanted(box->catalog, err);
+        }
+        if (there < 0)
+            return there;
+    }
+    return 0;
+}
+
 static int read_environment(kern_box *box, struct kern_error *err)
 {
     static const struct {
@@ -232,7 +250,9 @@ static int read_spec(kern_box *box, int argc, char **argv, struct core_args *arg
     if (failed != 0 || args->help)
         return failed;
     want_plugins(box);
-    failed = apply_tokens(box, args, err);
+    failed = apply_standing(box, err);
+    if (failed == 0)
+        failed = apply_tokens(box, args, err);
     if (failed == 0)
         failed = apply_security_profile(box, err);
     if (failed == 0)

@@ -101,7 +101,8 @@ static void print_profile(struct listing *listing, const char *kind, const char 
         return;
     }
     char token[128], clean[160];
-    (void)snprintf(token, sizeof(token), "%s:%s", kind, name); /* a cut name is still recognised */
+    (void)snprintf(token, sizeof(token), name[0] != '\0' ? "%s:%s" : "[%s]%s", kind,
+                   name); /* a cut name is still recognised */
     core_escape(token, clean, sizeof(clean));
     (void)printf("%-20s ", clean); /* found when standard output is closed */
     if (profile != NULL)

@@ -48,6 +48,10 @@ int core_config_plugin_values(const struct core_config *config, size_t index, st
  * make one. */
 int core_config_profile(const struct core_config *config, struct core_plugin *plugin, const char *name,
                         struct kern_error *err);
+/* The table [KIND] of a plugin that may have one, appended to plugin->profile with an empty name. Returns 1 when there is
+ * one, 0 when not. */
+int core_config_standing(const struct core_config *config, struct core_plugin *plugin,
+                         struct kern_error *err);
 /* Every key of a resolved profile that is also a box option is a box default at rank KERN_FROM_PROFILE. Where it
  * replaces what an earlier profile had set, the later wins and a note says so (`note` may be NULL). */
 int core_config_apply_profile(const struct core_profile *profile, const char *kind, struct kern_values *box,

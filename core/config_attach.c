@@ -130,13 +130,35 @@ int core_config_profile(const struct core_config *config, struct core_plugin *pl
     if (r < 0)
         return r;
     for (size_t i = 0; i < kind->profile_count; i++) {
-        if (strcmp(config_table_text(&kind->profile[i], "name"), name) != 0)
+        if (kind->stands || strcmp(config_table_text(&kind->profile[i], "name"), name) != 0)
             continue;
         cleanup(config_profile_clear) struct core_profile profile = {0};
         r = config_kind_resolve(config, kind, i, plugin->table, &profile, err);
         return r < 0 ? r : attach(plugin, &profile, err);
     }
-    return refuse_unknown(config, plugin->table->profile, name, err);
+    if (!kind->stands)
+        return refuse_unknown(config, plugin->table->profile, name, err);
+    r = kern_refuse(err, 0,
+                    "there is no profile \"%s:%.100s\" in \"%.200s\": its table [%s] is for every box",
+                    kind->name, name, config->path, kind->name);
+    kern_hint(err, "write [[%s]] and a name in place of [%s] for what is attached by name", kind->name,
+              kind->name);
+    return r;
+}
+
+int core_config_standing(const struct core_config *config, struct core_plugin *plugin, struct kern_error *err)
+{
+    const struct config_kind *kind;
+    cleanup(config_profile_clear) struct core_profile profile = {0};
+    if (config->trust == CORE_CONFIG_COMPILED || plugin->table->profile == NULL ||
+        (plugin->table->flags & KERN_PLUGIN_STANDING) == 0)
+        return 0; /* the compiled default has none, and need not be read for that */
+    int r = config_kind_open(config, plugin->table, &kind, err);
+    if (r < 0 || !kind->stands)
+        return r;
+    r = config_kind_resolve(config, kind, 0, plugin->table, &profile, err);
+    r = r < 0 ? r : attach(plugin, &profile, err);
+    return r < 0 ? r : 1;
 }
 
 static int apply_value(const struct core_value *from, const char *where, struct core_value *to,
@@ -163,7 +185,8 @@ int core_config_apply_profile(const struct core_profile *profile, const char *ki
                               void (*note)(void *data, const char *text), void *data, struct kern_error *err)
 {
     char where[96], text[320];
-    (void)snprintf(where, sizeof(where), "%s:%s", kind, profile->name); /* a cut name is still recognised */
+    (void)snprintf(where, sizeof(where), profile->name[0] != '\0' ? "%s:%s" : "[%s]%s", kind,
+                   profile->name); /* a cut name is still recognised */
     for (size_t i = 0; i < profile->values.count; i++) {
         const struct core_value *from = &profile->values.value[i];
         struct core_value *to = core_values_find(box, from->def->name);

@@ -94,6 +94,8 @@ int config_guard(const struct core_config *config, const struct kern_option *def
 struct config_kind {
     const char *name; /* of the kind */
     const char *pool_name;
+    bool may_stand; /* one table [KIND] will do */
+    bool stands;    /* and is there: the only profile, which has no name */
     const struct kern_option *options;
     struct config_schema profile_schema, pool_schema;
     struct config_table *profile, *pool;

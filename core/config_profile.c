@@ -61,6 +61,12 @@ static struct config_place at_key(const struct core_config *config, const struct
     return at_node(config, node != NULL ? node : row->node);
 }
 
+/* The name that `KIND:NAME` has; "" for the one table that every box has. */
+static const char *name_of(const struct config_kind *kind, const struct config_table *row)
+{
+    return kind->stands ? "" : config_table_text(row, "name");
+}
+
 /* ---- Reading ------------------------------------------------------------------------------------------ */
 
 static int check_shape(const struct core_config *config, const struct toml_node *array, const char *name,
@@ -107,6 +113,44 @@ static const struct config_table *find_row(const struct config_table *rows, size
             return &rows[i];
     }
     return NULL;
+}
+
+/* [KIND], where the plugin says that it may be. */
+static int read_standing(const struct core_config *config, struct config_kind *kind,
+                         const struct toml_node *table, struct kern_error *err)
+{
+    (void)snprintf(kind->profile_schema.title, sizeof(kind->profile_schema.title), "[%s]",
+                   kind->name); /* a cut title is still known */
+    kind->stands = true;
+    kind->profile = calloc(1, sizeof(*kind->profile));
+    if (kind->profile == NULL)
+        return kern_fail(err, ENOMEM, "cannot keep the table [%s]", kind->name);
+    int r = config_table_fill(config, &kind->profile_schema, table, kind->profile, err);
+    if (r < 0)
+        return r;
+    kind->profile_count = 1;
+    static const char *const of_profiles[] = {"name", "extends"};
+    for (size_t i = 0; i < sizeof(of_profiles) / sizeof(of_profiles[0]); i++) {
+        if (config_table_text(kind->profile, of_profiles[i]) == NULL)
+            continue;
+        r = kern_refuse(err, 0, "%s: [%s] is for every box: it has no \"%s\"",
+                        at_key(config, kind->profile, of_profiles[i]).text, kind->name, of_profiles[i]);
+        kern_hint(err, "a profile that is attached by name stands under a line [[%s]]", kind->name);
+        return r;
+    }
+    return 0;
+}
+
+static int read_profiles(const struct core_config *config, struct config_kind *kind, struct kern_error *err)
+{
+    const struct toml_node *root;
+    int r = config_root(config, &root, err);
+    const struct toml_node *node = r == 0 ? config_find(root, kind->name) : NULL;
+    if (r < 0 || node == NULL)
+        return r;
+    if (kind->may_stand && node->type == TOML_TABLE)
+        return read_standing(config, kind, node, err);
+    return read_rows(config, kind->name, &kind->profile_schema, &kind->profile, &kind->profile_count, err);
 }
 
 /* Each row has a name of its own. */
@@ -264,12 +308,12 @@ static int fill_kind(const struct core_config *config, struct config_kind *kind,
 {
     int r = make_schema(&kind->profile_schema, kind->name, kind->options, KERN_OPT_PROFILE, err);
     if (r == 0)
-        r = read_rows(config, kind->name, &kind->profile_schema, &kind->profile, &kind->profile_count, err);
+        r = read_profiles(config, kind, err);
     if (r == 0 && kind->pool_name != NULL)
         r = make_schema(&kind->pool_schema, kind->pool_name, kind->options, KERN_OPT_POOL, err);
     if (r == 0 && kind->pool_name != NULL)
         r = read_rows(config, kind->pool_name, &kind->pool_schema, &kind->pool, &kind->pool_count, err);
-    if (r == 0)
+    if (r == 0 && !kind->stands)
         r = check_names(config, kind->profile, kind->profile_count, "name", err);
     if (r == 0)
         r = check_names(config, kind->pool, kind->pool_count, "id", err);
@@ -291,6 +335,7 @@ int config_kind_open(const struct core_config *config, const struct kern_plugin 
         return kern_fail(err, ENOMEM, "cannot keep the profiles of \"%s\"", plugin->name);
     kind->name = plugin->profile;
     kind->pool_name = plugin->pool;
+    kind->may_stand = (plugin->flags & KERN_PLUGIN_STANDING) != 0;
     kind->options = plugin->options;
     int r = fill_kind(config, kind, err);
     if (r < 0)
@@ -304,10 +349,12 @@ int config_kind_open(const struct core_config *config, const struct kern_plugin 
 /* ---- One profile -------------------------------------------------------------------------------------- */
 
 static int check_required(const struct core_config *config, const struct config_table *row,
-                          const struct kern_values *values, struct kern_error *err)
+                          const struct kern_values *values, bool nameless, struct kern_error *err)
 {
     for (size_t i = 0; i < values->count; i++) {
         const struct core_value *value = &values->value[i];
+        if (nameless && strcmp(value->def->name, "name") == 0)
+            continue;
         if ((value->def->flags & KERN_OPT_REQUIRED) != 0 && value->text == NULL)
             return kern_refuse(err, 0, "%s: this %s needs a key \"%s\"", at_node(config, row->node).text,
                                row->schema->title, value->def->name);
@@ -334,7 +381,7 @@ static int resolve_pool(const struct core_config *config, const struct config_ki
         return 0;
     int r = core_values_add(&profile->pool, kind->options, KERN_OPT_POOL, err);
     r = r < 0 ? r : config_table_apply(config, row, &profile->pool, false, err);
-    r = r < 0 ? r : check_required(config, row, &profile->pool, err);
+    r = r < 0 ? r : check_required(config, row, &profile->pool, false, err);
     profile->has_pool = r == 0;
     return r;
 }
@@ -349,7 +396,10 @@ static int judge(const struct core_config *config, const struct config_kind *kin
     if (r >= 0)
         return 0;
     kern_refuse(err, 0, "its plugin refuses it"); /* unless the plugin said why */
-    kern_wrap(err, "%s: %s:%s", at_node(config, row->node).text, kind->name, profile->name);
+    if (kind->stands)
+        kern_wrap(err, "%s: [%s]", at_node(config, row->node).text, kind->name);
+    else
+        kern_wrap(err, "%s: %s:%s", at_node(config, row->node).text, kind->name, profile->name);
     return r;
 }
 
@@ -371,12 +421,12 @@ int config_kind_resolve(const struct core_config *config, const struct config_ki
 {
     const struct config_table *row = &kind->profile[index];
     cleanup(config_profile_clear) struct core_profile profile = {0};
-    profile.name = strdup(config_table_text(row, "name"));
+    profile.name = strdup(name_of(kind, row));
     if (profile.name == NULL)
         return kern_fail(err, ENOMEM, "cannot keep a profile of \"%s\"", kind->name);
     int r = core_values_add(&profile.values, kind->options, KERN_OPT_PROFILE, err);
     r = r < 0 ? r : walk_chain(config, kind, row, &profile.values, err);
-    r = r < 0 ? r : check_required(config, row, &profile.values, err);
+    r = r < 0 ? r : check_required(config, row, &profile.values, kind->stands, err);
     const struct core_value *backend = core_values_find(&profile.values, "backend");
     if (r == 0 && kind->pool_name != NULL && backend != NULL && backend->text != NULL)
         r = resolve_pool(config, kind,

@@ -48,8 +48,10 @@ int core_plan_show_config(kern_box *box)
         const struct core_plugin *plugin = &box->catalog->plugin[i];
         char title[160];
         for (uint32_t j = 0; j < plugin->profile_count; j++) {
-            (void)snprintf(title, sizeof(title), "%s:%s:", plugin->table->profile,
-                           plugin->profile[j].name); /* names are short */
+            const char *name = plugin->profile[j].name;
+            (void)snprintf(title, sizeof(title),
+                           name[0] != '\0' ? "%s:%s:" : "[%s]%s:", plugin->table->profile,
+                           name); /* names are short */
             print_values(title, &plugin->profile[j].values, UINT32_MAX);
         }
         (void)snprintf(title, sizeof(title), "plugin %s:", plugin->name); /* names are short */

@@ -25,9 +25,12 @@ static int read_rules(kern_box *box, struct egress_state *state, struct kern_err
     if (failed == 0)
         failed = egress_rules_add(state->rules, options, "egress-deny", 1, 0, err);
     for (uint32_t i = 0; failed == 0 && i < kern_profile_count(box); i++) {
-        failed = egress_rules_add(state->rules, kern_profile(box, i), "allow", 0, 0, err);
+        const kern_values *profile = kern_profile(box, i);
+        /* What [egress] of kern.toml allows is a default like that of [box]; what it denies, nobody takes back. */
+        if (kern_get_string(profile, "name") != NULL || !from_line)
+            failed = egress_rules_add(state->rules, profile, "allow", 0, 0, err);
         if (failed == 0)
-            failed = egress_rules_add(state->rules, kern_profile(box, i), "deny", 1, 0, err);
+            failed = egress_rules_add(state->rules, profile, "deny", 1, 0, err);
     }
     return failed;
 }

@@ -55,9 +55,9 @@ static const struct kern_option egress_option_table[] = {
     {.name = NULL},
 };
 
-#define EGRESS_MANIFEST                                                                                 \
-    .name = "egress", .version = KERN_VERSION, .summary = "the hosts that a box may reach",             \
-    .stage = KERN_STAGE_NETWORK, .flags = KERN_PLUGIN_LEAN, .after = egress_after, .profile = "egress", \
-    .pool = NULL, .options = egress_option_table
+#define EGRESS_MANIFEST                                                                                   \
+    .name = "egress", .version = KERN_VERSION, .summary = "the hosts that a box may reach",               \
+    .stage = KERN_STAGE_NETWORK, .flags = KERN_PLUGIN_LEAN | KERN_PLUGIN_STANDING, .after = egress_after, \
+    .profile = "egress", .pool = NULL, .options = egress_option_table
 
 #endif

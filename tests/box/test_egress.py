@@ -231,6 +231,22 @@ class Clients(Egress):
         env = self.own_config('[box]\negress-allow = ["web.example.com"]\negress-deny = ["www.example.com"]\n')
         self.ran(self.box("curl", "-sS", "http://web.example.com/", env=env), "web.example.com over http\n")
 
+    def test_a_table_for_every_box(self):
+        self.web()
+        need("curl")
+        env = self.own_config('[egress]\nallow = ["web.example.com", "private.example.com"]\ndeny = ["www.example.com"]\nprivate = true\n')
+        urls = [f"http://{name}.example.com/" for name in ("web", "private")]
+        self.ran(self.box("curl", "-sS", *urls, env=env), "web.example.com over http\nprivate.example.com over http\n")
+        result = self.box("curl", "-sS", *urls, "http://www.example.com/", options=["--egress-allow=www.example.com,both.example.com"], env=env)
+        self.assertEqual(result.out.count("no egress rule allows it"), 2, result)  # the command line's list in place of the file's
+        self.assertIn("rule: www.example.com", result.out)
+        result = self.kern("box", "egress:web", "--", "true", env=env)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("its table [egress] is for every box", result.err)
+        env = self.own_config("[egress]\nallow = []\n")
+        result = self.box("curl", "-sS", urls[0], env=env)
+        self.assertIn("no egress rule allows it", result.out)
+
 
 @as_root_and_user
 class Refusals(Egress):

@@ -365,6 +365,8 @@ struct kern_outcome {
 /* enter keeps to the rules above (no malloc, no libc state): the box may be cloned sharing memory, which
  * is faster. Without it the core forks. */
 #define KERN_PLUGIN_LEAN 0x1u
+/* kern.toml may have one table [KIND] instead of profiles [[KIND]]: a profile without a name that every box has. */
+#define KERN_PLUGIN_STANDING 0x2u
 
 struct kern_plugin {
     uint32_t struct_size;
