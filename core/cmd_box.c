@@ -6,6 +6,7 @@
 #include "cleanup.h"
 #include "detach.h"
 #include "engine.h"
+#include "guard.h"
 #include "help.h"
 #include "log.h"
 #include "plan.h"
@@ -330,6 +331,23 @@ static int plan(kern_box *box)
     return err.category == KERN_ERROR_REFUSED ? EXIT_REFUSED : 125;
 }
 
+static bool has_foreign(const struct core_catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->count; i++)
+        if (!catalog->plugin[i].builtin)
+            return true;
+    return false;
+}
+
+/* What a third party registered to run at exit is not run: it could hide how the box ended. */
+static int leave(bool foreign, int code)
+{
+    if (!foreign)
+        return code;
+    (void)fflush(NULL); /* standard output was closed where it matters */
+    _exit(code);
+}
+
 static int start(int argc, char **argv, bool bare)
 {
     const char *last = argv[argc - 1];
@@ -346,6 +364,8 @@ static int start(int argc, char **argv, bool bare)
     int failed = core_secure_descriptors(&err);
     if (failed == 0)
         failed = read_spec(&box, argc, argv, &args, &err);
+    if (has_foreign(&catalog))
+        core_guard_exit(&box);
     if (failed != 0) {
         core_log_error(&err);
         report_refusal(&box, argc, argv, &err);
@@ -361,8 +381,9 @@ static int start(int argc, char **argv, bool bare)
     core_values_clear(&box.options);
     core_args_clear(&args);
     core_config_free(box.config);
+    bool foreign = has_foreign(&catalog);
     core_catalog_clear(&catalog);
-    return code;
+    return leave(foreign, code);
 }
 
 int core_cmd_box(int argc, char **argv)

@@ -1,11 +1,9 @@
 /* `kern plugin check FILE`: what is to be said of a built plugin before a user finds out. It is opened as kern would open it, in
- * children: one measures, one runs its hooks on a box that is never started. Host side. */
+ * children: one looks at its table, others measure, one runs its hooks (cmd_plugin_try.c). Host side. */
 #include "cmd_plugin.h"
 
-#include "box.h"
+#include "catalog.h"
 #include "cleanup.h"
-#include "engine.h"
-#include "guard.h"
 #include "log.h"
 #include "plugin.h"
 #include "supervise.h"
@@ -24,23 +22,37 @@
 #define HEAVY_US 1000 /* a fifth of a millisecond is ordinary; this is a tenth of a start */
 #define TRIES    9
 
+#define PATIENCE_S 10
+
 enum verdict { OK, NOTE, WRONG };
 
 struct findings {
     int wrong;
 };
 
-KERN_PRINTF(3, 4) static void say(struct findings *findings, enum verdict verdict, const char *format, ...)
+static void print(const char *verdict, const char *format, va_list args)
 {
-    static const char *const words[] = {"ok   ", "note ", "wrong"};
     char text[600], clean[1024];
+    (void)vsnprintf(text, sizeof(text), format, args); /* a cut line still says what it is about */
+    core_escape(text, clean, sizeof(clean));           /* a third party's text goes to a terminal */
+    (void)printf("%-5s  %s\n", verdict, clean); /* what is lost is found when standard output is closed */
+}
+
+void core_plugin_say(const char *verdict, const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args); /* a cut line still says what it is about */
+    print(verdict, format, args);
     va_end(args);
-    core_escape(text, clean, sizeof(clean)); /* a third party's text goes to a terminal */
-    (void)printf("%s  %s\n", words[verdict],
-                 clean); /* what is lost is found when standard output is closed */
+}
+
+KERN_PRINTF(3, 4) static void say(struct findings *findings, enum verdict verdict, const char *format, ...)
+{
+    static const char *const words[] = {"ok", "note", "wrong"};
+    va_list args;
+    va_start(args, format);
+    print(words[verdict], format, args);
+    va_end(args);
     findings->wrong += verdict == WRONG;
 }
 
@@ -153,6 +165,7 @@ static int64_t open_once(const char *path)
         return -1;
     pid_t pid = fork();
     if (pid == 0) {
+        (void)alarm(PATIENCE_S);
         cleanup(core_catalog_clear) struct core_catalog catalog = {0};
         struct core_plugin *plugin = NULL;
         struct kern_error err = {0};
@@ -195,7 +208,7 @@ static void look_at_option(const struct kern_option *option, struct findings *fi
     const uint32_t places = KERN_OPT_FLAG | KERN_OPT_BOX | KERN_OPT_PROFILE | KERN_OPT_POOL | KERN_OPT_PLUGIN;
     if (strspn(option->name, letters) != strlen(option->name))
         say(findings, WRONG, "option \"%s\": a name is of a-z, 0-9 and -", option->name);
-    if (option->type < KERN_STRING || option->type > KERN_TABLE)
+    if (option->type < KERN_STRING || option->type > KERN_ANY)
         say(findings, WRONG, "option \"%s\": there is no type %u", option->name, option->type);
     if ((option->flags & places) == 0)
         say(findings, WRONG,
@@ -236,106 +249,115 @@ static void look_at_table(const struct kern_plugin *table, const char *path, str
     core_values_clear(&values);
 }
 
-/* ---- The hooks, on a box that is never started ---- */
+/* ---- In children ---- */
 
-/* A profile of nothing but defaults, unless it would lack something. */
-static void add_profile(struct core_plugin *plugin)
+/* Whether the child that ran `fn` came to its end, and what it returned. Otherwise it is said what became of it. */
+static bool in_child(int (*fn)(const char *path, void *arg), const char *path, void *arg, const char *who,
+                     struct findings *findings)
 {
-    const struct kern_plugin *table = plugin->table;
-    struct kern_error err = {0};
-    struct core_profile *profile = table->profile != NULL ? calloc(1, sizeof(*profile)) : NULL;
-    if (profile == NULL || core_values_add(&profile->values, table->options, KERN_OPT_PROFILE, &err) != 0) {
-        free(profile);
-        return;
-    }
-    struct core_value *name = core_values_find(&profile->values, "name");
-    profile->name = strdup("check");
-    if (name != NULL)
-        (void)core_value_set(name, "check", KERN_FROM_PROFILE, "check", &err); /* a string takes any text */
-    plugin->profile = profile;
-    plugin->profile_count = 1;
-    for (const struct kern_option *option = table->options; option != NULL && option->name != NULL; option++)
-        if ((option->flags & KERN_OPT_PROFILE) != 0 && (option->flags & KERN_OPT_REQUIRED) != 0 &&
-            kern_get_string(&profile->values, option->name) == NULL)
-            plugin->profile_count = 0;
-}
-
-/* 0, or 1 when a hook was at fault; that a hook refuses the defaults is its right. */
-static int run_hooks(const char *path)
-{
-    struct kern_error err = {0};
-    struct core_catalog catalog = {0};
-    struct core_plugin *plugin = NULL;
-    kern_box box;
-    core_box_init(&box);
-    box.catalog = &catalog;
-    (void)setenv("KERN_DEBUG", "plugins", 1); /* without memory the hooks are less well watched */
-    if (core_catalog_builtin(&catalog, &err) != 0 || core_plugin_add_path(&catalog, path, &plugin, &err) != 0)
-        return 1;
-    for (size_t i = 0; i < catalog.count; i++)
-        if (catalog.plugin[i].builtin)
-            (void)core_values_add(&box.options, catalog.plugin[i].table->options,
-                                  KERN_OPT_BOX | KERN_OPT_FLAG, &err);
-    (void)snprintf(box.name, sizeof(box.name), "check");
-    add_profile(plugin);
-    plugin->state = calloc(1, plugin->table->state_size + 1);
-    core_guard_open(&box);
-    core_guard_listen(&box, true);
-    (void)alarm(10); /* a hook that hangs is given up */
-    plugin->entered = true;
-    int failed = plugin->table->prepare != NULL ? core_guard_prepare(&box, plugin, &err) : 0;
-    const struct kern_outcome outcome = {.struct_size = sizeof(outcome), .exit_code = failed != 0 ? 125 : 0};
-    bool lost = failed == -EFAULT || failed == -EINTR;
-    if (failed != 0)
-        (void)printf("%s  prepare says: %s\n", lost ? "wrong" : "note ", err.message); /* as in say() */
-    if (plugin->entered)
-        core_guard_teardown(&box, plugin, &outcome);
-    for (size_t i = 0; i < box.notes.count; i++)
-        lost = lost || strncmp(box.notes.item[i], "plugin ", 7) == 0;
-    (void)fflush(stdout); /* found by the parent otherwise */
-    return lost ? 1 : 0;
-}
-
-static void try_hooks(const char *path, struct findings *findings)
-{
+    int status = 0;
     (void)fflush(stdout); /* or the child would print it again */
     pid_t pid = fork();
-    if (pid == 0)
-        _exit(run_hooks(path));
-    int status = 0;
+    if (pid == 0) {
+        (void)alarm(3 * PATIENCE_S);
+        int code = fn(path, arg);
+        (void)fflush(stdout); /* found by the parent otherwise */
+        _exit(code);
+    }
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return false;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+        say(findings, WRONG, "%s had not ended after %d s", who, 3 * PATIENCE_S);
+    else if (WIFSIGNALED(status))
+        say(findings, WRONG, "%s crashed: %s (signal %d)", who, sigdescr_np(WTERMSIG(status)),
+            WTERMSIG(status));
+    return WIFEXITED(status);
+}
+
+/* What the child that opened the plugin found, on a page that both see. */
+struct opened {
+    struct findings findings;
+    bool to_its_end;
+    bool has_enter;
+    char name[32];
+    struct kern_error err;
+};
+
+static int look(const char *path, void *arg)
+{
+    struct opened *opened = arg;
+    struct core_catalog catalog = {0};
+    struct core_plugin *plugin = NULL;
+    int failed = core_catalog_builtin(&catalog, &opened->err);
+    if (failed == 0)
+        failed = core_plugin_add_path(&catalog, path, &plugin, &opened->err);
+    if (failed == 0) {
+        const struct kern_plugin *table = plugin->table;
+        (void)snprintf(opened->name, sizeof(opened->name), "%s", table->name); /* names are short */
+        opened->has_enter = table->enter != NULL;
+        say(&opened->findings, OK, "%s %s: %s", table->name, table->version != NULL ? table->version : "-",
+            table->summary != NULL ? table->summary : "-");
+        say(&opened->findings, OK,
+            "kern " KERN_VERSION " opens it: plugin interface %u, owner and modes are right", table->abi);
+        look_at_table(table, path, &opened->findings);
+    }
+    opened->to_its_end = true;
+    return 0;
+}
+
+static int try_hooks(const char *path, void *arg)
+{
+    *(int *)arg = core_plugin_try(path);
+    return 0;
+}
+
+static void judge_hooks(const char *path, const struct opened *opened, int *wrong, struct findings *findings)
+{
+    const char *hooks = opened->has_enter ? "prepare, enter and teardown" : "prepare and teardown";
+    *wrong = -1;
+    if (!in_child(try_hooks, path, wrong, "one of its hooks", findings))
         return;
-    if (WIFSIGNALED(status))
-        say(findings, WRONG, "its hooks were ended by signal %d", WTERMSIG(status));
-    else if (WEXITSTATUS(status) != 0)
-        say(findings, WRONG, "its prepare or teardown is at fault");
+    if (*wrong == 0)
+        say(findings, OK, "%s run, and leave nothing behind", hooks);
     else
-        say(findings, OK, "prepare and teardown run, and leave nothing behind");
+        say(findings, WRONG, "%s", *wrong < 0 ? "a hook ended its process" : "one of its hooks is at fault");
+}
+
+/* Nothing of the plugin runs in this process: its constructors, too, may crash. */
+static int check(const char *path, struct opened *opened, int *hooks, struct kern_error *err)
+{
+    struct findings *findings = &opened->findings;
+    bool ended = in_child(look, path, opened, "opening it", findings);
+    if (ended && !opened->to_its_end)
+        say(findings, WRONG, "opening it ended the process");
+    if (opened->err.category != KERN_ERROR_NONE) {
+        *err = opened->err;
+        return -EINVAL;
+    }
+    if (opened->to_its_end) {
+        read_file(path, findings);
+        measure(path, findings);
+        judge_hooks(path, opened, hooks, findings);
+    }
+    return findings->wrong == 0 ? 0
+                                : kern_refuse(err, 0, "plugin \"%s\" has %d fault(s)",
+                                              opened->name[0] != '\0' ? opened->name : path, findings->wrong);
 }
 
 int core_plugin_check(const char *path, struct kern_error *err)
 {
-    cleanup(core_catalog_clear) struct core_catalog catalog = {0};
-    struct core_plugin *plugin = NULL;
-    struct findings findings = {0};
+    struct shared {
+        struct opened opened;
+        int hooks;
+    };
     auto_free char *resolved = realpath(path, NULL);
     if (resolved == NULL)
         return kern_refuse(err, errno, "cannot find plugin \"%s\"", path);
-    int failed = core_catalog_builtin(&catalog, err);
-    if (failed == 0)
-        failed = core_plugin_add_path(&catalog, resolved, &plugin, err);
-    if (failed != 0)
-        return failed;
-    say(&findings, OK, "%s %s: %s", plugin->name,
-        plugin->table->version != NULL ? plugin->table->version : "-",
-        plugin->table->summary != NULL ? plugin->table->summary : "-");
-    say(&findings, OK, "kern " KERN_VERSION " opens it: plugin interface %u, owner and modes are right",
-        plugin->table->abi);
-    look_at_table(plugin->table, resolved, &findings);
-    read_file(resolved, &findings);
-    measure(resolved, &findings);
-    try_hooks(resolved, &findings);
-    return findings.wrong == 0
-               ? 0
-               : kern_refuse(err, 0, "plugin \"%s\" has %d fault(s)", plugin->name, findings.wrong);
+    struct shared *page =
+        mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return kern_fail(err, errno, "cannot map a page to check the plugin with");
+    int failed = check(resolved, &page->opened, &page->hooks, err);
+    (void)munmap(page, sizeof(*page)); /* was mapped with this size */
+    return failed;
 }

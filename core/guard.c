@@ -90,18 +90,76 @@ static void set_handlers(struct core_guard *guard, bool on)
             (void)sigaction(stops[i], &stop, NULL); /* a valid signal */
 }
 
-void core_guard_open(kern_box *box)
+/* On the foot of the stack that the handlers will run on; NULL without memory. */
+static struct core_guard *make_guard(void)
 {
     char *mapping = mmap(NULL, 2 * GUARD_SIZE, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping == MAP_FAILED)
-        return;
+        return NULL;
     size_t off = (GUARD_SIZE - (uintptr_t)mapping % GUARD_SIZE) % GUARD_SIZE;
     struct core_guard *guard = (struct core_guard *)(void *)(mapping + off);
     guard->mapping = mapping;
     guard->owner = getpid();
+    (void)sigemptyset(&guard->stops); /* valid */
+    /* The handlers' frames grow down from the top; the guard itself lies at the foot. */
+    stack_t stack = {.ss_sp = guard, .ss_size = GUARD_SIZE};
+    if (sigaltstack(&stack, NULL) == 0)
+        return guard;
+    (void)munmap(mapping, 2 * GUARD_SIZE); /* was mapped with this size */
+    return NULL;
+}
+
+static void drop_guard(struct core_guard *guard)
+{
+    stack_t none = {.ss_flags = SS_DISABLE};
+    (void)sigaltstack(&none, NULL);               /* no handler runs on it */
+    (void)munmap(guard->mapping, 2 * GUARD_SIZE); /* was mapped with this size */
+}
+
+static void on_exit_of(int code, void *arg)
+{
+    const kern_box *box = arg;
+    const struct core_guard *guard = box->guard;
+    if (guard == NULL || guard->owner != getpid() || !guard->armed || box->current == NULL)
+        return;
+    core_log_failure("%s: the plugin ended kern: a hook of it called exit(%d)", box->current->name, code);
+    _exit(125);
+}
+
+void core_guard_exit(kern_box *box)
+{
+    (void)on_exit(on_exit_of, box); /* without memory for it, nobody is named */
+}
+
+int core_guard_opening(void (*fn)(void *), void *arg)
+{
+    struct sigaction crash = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK | SA_NODEFER};
+    struct sigaction before[sizeof(crashes) / sizeof(crashes[0])];
+    struct core_guard *guard = make_guard();
+    if (guard == NULL) {
+        fn(arg);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+        (void)sigaction(crashes[i], &crash, &before[i]); /* valid signals */
+    if (sigsetjmp(guard->back, 1) == 0) {
+        guard->armed = 1;
+        fn(arg);
+    }
+    int struck = guard->struck;
+    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+        (void)sigaction(crashes[i], &before[i], NULL); /* as it was */
+    drop_guard(guard);
+    return struck;
+}
+
+void core_guard_open(kern_box *box)
+{
+    struct core_guard *guard = make_guard();
+    if (guard == NULL)
+        return;
     guard->debug = core_debug("plugins");
-    (void)sigemptyset(&guard->stops);
     for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
         struct sigaction now;
         /* What the caller ignores (nohup) stays ignored. */
@@ -109,12 +167,6 @@ void core_guard_open(kern_box *box)
             (void)sigaddset(&guard->stops, stops[i]); /* a valid signal */
     }
     (void)sigaddset(&guard->stops, SIGALRM); /* a valid signal */
-    stack_t stack = {.ss_sp = mapping + off, .ss_size = GUARD_SIZE};
-    /* The handlers' frames grow down from the top; the guard itself lies at the foot. */
-    if (sigaltstack(&stack, NULL) != 0) {
-        (void)munmap(mapping, 2 * GUARD_SIZE); /* was mapped with this size */
-        return;
-    }
     set_handlers(guard, true);
     box->guard = guard;
 }
@@ -126,10 +178,8 @@ void core_guard_close(kern_box *box)
         return;
     set_timer(0);
     set_handlers(guard, false);
-    stack_t none = {.ss_flags = SS_DISABLE};
-    (void)sigaltstack(&none, NULL); /* no handler runs on it */
     box->guard = NULL;
-    (void)munmap(guard->mapping, 2 * GUARD_SIZE); /* was mapped with this size */
+    drop_guard(guard);
 }
 
 void core_guard_listen(kern_box *box, bool on)

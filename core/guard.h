@@ -23,6 +23,11 @@ void core_guard_teardown(kern_box *box, struct core_plugin *plugin, const struct
 /* A callback of a plugin, from the loop: fn(arg). One that crashes or hangs ends the box, and box->plugin_lost names it. */
 void core_guard_callback(kern_box *box, struct core_plugin *plugin, void (*fn)(void *), void *arg);
 
+/* Whoever calls exit() in a hook is named, and kern ends with 125. Once this was called, kern itself must end with _exit(). */
+void core_guard_exit(kern_box *box);
+/* Opening a plugin runs its constructors: fn(arg), with no box yet. Returns 0, or the signal that it crashed with. */
+int core_guard_opening(void (*fn)(void *), void *arg);
+
 /* ---- KERN_DEBUG=plugins ---- */
 
 struct core_hook_state {

@@ -5,6 +5,7 @@
 
 #include "cleanup.h"
 #include "error.h"
+#include "guard.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -203,6 +204,33 @@ static const struct kern_plugin *complete_table(const struct kern_plugin *table)
     return copy;
 }
 
+struct opening {
+    const char *name;
+    void *object;
+};
+
+static void open_object(void *arg)
+{
+    struct opening *opening = arg;
+    opening->object = dlopen(opening->name, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* A third party's constructors may crash. */
+static int open_foreign(const char *name, const char *path, void **ret_object, struct kern_error *err)
+{
+    struct opening opening = {.name = name};
+    int struck = core_guard_opening(open_object, &opening);
+    if (struck != 0) {
+        kern_refuse(err, 0, "cannot load plugin \"%s\": it crashed when it was opened: %s (signal %d)", path,
+                    sigdescr_np(struck), struck);
+        kern_hint(
+            err, "a constructor of it, or of a library that it needs, is at fault; take it out of kern.toml");
+        return -EFAULT;
+    }
+    *ret_object = opening.object;
+    return 0;
+}
+
 /* kern's own plugins are opened by name: nobody who could exchange one between the check and the use would need to, for the
  * directories above it were judged as well. A plugin from elsewhere is opened through the descriptor that was judged; that
  * stays open until kern ends, because glibc tells objects apart by the path they were opened with, and a number that is
@@ -216,7 +244,10 @@ static int open_table(const char *path, bool own, const struct kern_plugin **ret
         return failed;
     char name[40];
     (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd); /* fits: a number is short */
-    void *object = dlopen(own ? path : name, RTLD_NOW | RTLD_LOCAL);
+    void *object = own ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    failed = own ? 0 : open_foreign(name, path, &object, err);
+    if (failed != 0)
+        return failed;
     if (object == NULL)
         return refuse_object(path, err);
     const struct kern_plugin *table = dlsym(object, KERN_PLUGIN_SYMBOL);

@@ -267,7 +267,7 @@ static const struct core_verb verb_table[] = {
      .detail =
          "\"new\" writes a project into the folder NAME: code, a build, tests. \"check\" opens a "
          "plugin that was "
-         "built, runs its prepare and teardown on a box that is never started, and says what is wrong "
+         "built, runs its hooks on a box that is never started, and says what is wrong "
          "with it. \"flags\" prints the flags that plugins of others add to \"kern box\" or \"kern run\".",
      .options = plugin_flags,
      .words = (const char *const[]){"list", "info", "new", "check", "flags", NULL},

@@ -81,6 +81,7 @@ kern_box *kern_fake_new(const struct kern_plugin *plugin)
     kern_box *box = calloc(1, sizeof(*box));
     if (box == NULL)
         return NULL;
+    (void)setenv("KERN_DEBUG", "plugins", 0); /* options that are not there are named */
     box->plugin = plugin;
     box->name = "fake";
     box->root_fd = -1;

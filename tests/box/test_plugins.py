@@ -355,6 +355,21 @@ class Misbehaving(Plugins):
     def test_a_crash(self):
         self.assert_failed(self.leak("prepare-crash"), 125, "leaker: prepare: the plugin crashed: Segmentation fault")
 
+    def test_a_hook_that_calls_exit(self):
+        result = self.leak("prepare-exit", started=True)
+        self.assertEqual((result.code, result.started), (125, b""), result)
+        self.assertIn("kern: leaker: the plugin ended kern: a hook of it called exit(0)\n", result.err)
+
+    def test_what_runs_at_exit_hides_no_outcome(self):
+        result = self.leak("atexit-crash", "sh", "-c", "exit 3")
+        self.assertEqual((result.code, result.report["exit"]), (3, 3), result)
+
+    def test_a_constructor_that_crashes(self):
+        path = self.place(built("early.so", "-DEARLY_CRASH", "-pthread", source="leaker.c"))
+        env = self.own_config(f'[[plugin]]\nname = "leaker"\npath = "{path}"\n')
+        self.refused(env=env, parts=[path, "it crashed when it was opened: Aborted (signal 6)"], hint="constructor")
+        self.assertIn("it crashed when it was opened", self.kern("plugin", "list", env=env, report=False).out)
+
     def test_a_hook_that_hangs_at_the_deadline(self):
         result = self.leak("prepare-hang", options=["--timeout", "0.3"])
         self.assertEqual((result.code, result.fault), (143, "timeout"), result)

@@ -27,7 +27,24 @@ int prepare(kern_box *box, void *state, struct kern_error *err)
     return 0;
 }
 static const struct kern_option options[] = {OPTIONS {.name = NULL}};
-KERN_PLUGIN(.name = "broken", VERSION .stage = KERN_STAGE_MOUNT, .options = options, .prepare = prepare);
+TABLE
+"""
+
+TABLE = 'KERN_PLUGIN(.name = "broken", VERSION .stage = KERN_STAGE_MOUNT, .options = options, .prepare = prepare);'
+
+ENTER = r"""
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <kern/sys.h>
+static int enter(kern_box *box, void *state, struct kern_error *err)
+{
+    (void)box, (void)state, (void)err;
+    BODY;
+    return 0;
+}
+KERN_PLUGIN(.name = "broken", .version = "1", .summary = "x", .stage = KERN_STAGE_MOUNT, .flags = KERN_PLUGIN_LEAN,
+            .prepare = prepare, .enter = enter);
 """
 
 
@@ -71,8 +88,8 @@ class Sdk(unittest.TestCase):
         self.run_in(folder, "cc", *[flag for flag in sdk if flag not in flags], "-o", f"{name}.so", f"{name}.c")
         return f"{name}.so"
 
-    def broken(self, folder, body="", options="", version='.version = "1", .summary = "x",', flags=()):
-        source = BROKEN.replace("BODY", body).replace("OPTIONS", options).replace("VERSION", version)
+    def broken(self, folder, body="", options="", version='.version = "1", .summary = "x",', flags=(), table=TABLE):
+        source = BROKEN.replace("BODY", body).replace("TABLE", table).replace("OPTIONS", options).replace("VERSION", version)
         return self.build(folder, source, flags=flags)
 
     # ---- kern plugin new
@@ -151,6 +168,51 @@ class Sdk(unittest.TestCase):
                 folder = self.place({})
                 self.broken(folder, **words)
                 self.assertIn(part, self.run_in(folder, "kern", "plugin", "check", "broken.so", code=1))
+
+    def entering(self, body, prepare="", code=0):
+        folder = self.place({})
+        self.broken(folder, body=prepare, table=ENTER.replace("BODY", body))
+        return self.run_in(folder, "kern", "plugin", "check", "broken.so", code=code)
+
+    def test_check_runs_enter(self):
+        add = 'if (kern_add_file(box, "/etc/broken", 0444, "hello", 5, err) != 0) return -1;'
+        read = ('char text[8] = ""; int fd = sys_open_beneath(kern_box_root(box), "/etc/broken", O_RDONLY, 0, RESOLVE_IN_ROOT); '
+                'if (fd < 0 || sys_read(fd, text, 8) != 5 || memcmp(text, "hello", 5) != 0) '
+                'return kern_fail(err, ENOENT, "no greeting"); sys_close(fd)')
+        said = self.entering(read, prepare=add)
+        self.assertIn("prepare, enter and teardown run", said)
+        self.assertNotIn("note", said)
+        self.assertIn("note   enter, with a root that has only what prepare asked for, says: no greeting", self.entering(read))
+        for body, part in (("*(volatile int *)8 = 1", "enter crashed, or ended its process: Segmentation fault"),
+                           ("_exit(0)", "enter crashed, or ended its process"),
+                           ("void *volatile leak = malloc(100000); (void)leak", "enter allocates memory")):
+            with self.subTest(part):
+                self.assertIn(f"wrong  {part}", self.entering(body, code=1))
+
+    def test_check_survives_constructors(self):
+        for body, part in (("*(volatile int *)8 = 1;", "it crashed when it was opened: Segmentation fault"),
+                           ("_exit(0);", "opening it ended the process")):
+            with self.subTest(part):
+                folder = self.place({})
+                table = TABLE + "\n#include <unistd.h>\n__attribute__((constructor)) static void early(void) { " + body + " }\n"
+                self.broken(folder, table=table)
+                self.assertIn(part, self.run_in(folder, "kern", "plugin", "check", "broken.so", code=1))
+
+    def test_check_of_heavy_libraries(self):
+        folder = self.place({})
+        self.broken(folder)
+        self.run_in(folder, "cc", "-shared", "-fPIC", "-o", "libheavy.so", "-x", "c", "/dev/null")
+        sdk = self.run_in(folder, "pkg-config", "--cflags", "--libs", "kern-plugin").split()
+        self.run_in(folder, "cc", *sdk, "-o", "broken.so", "broken.c", "-Wl,--no-as-needed", "-L.", "-lheavy", f"-Wl,-rpath,{folder}")
+        said = self.run_in(folder, "kern", "plugin", "check", "broken.so")
+        self.assertIn("note   it needs libheavy.so at each start", said)
+
+    def test_an_option_that_is_not_there_is_named(self):
+        folder = self.place({})
+        self.broken(folder, body='(void)kern_get_string(kern_options(box), "txet")')
+        part = 'asks for the option "txet", which its table does not have'
+        self.assertIn(part, self.run_in(folder, "kern", "plugin", "check", "broken.so"))
+        self.assertIn(part, self.run_in(folder, "kern-plugin-test", "broken.so", "--", "true", code=1))
 
     def test_check_notes(self):
         folder = self.place({})

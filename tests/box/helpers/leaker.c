@@ -6,6 +6,7 @@
 #include <locale.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -57,6 +58,13 @@ static void leave_child(void)
     }
 }
 
+#if defined(EARLY_CRASH)
+__attribute__((constructor)) static void early(void)
+{
+    abort();
+}
+#endif
+
 static void misbehave(const struct leaker_state *state)
 {
     pthread_t thread;
@@ -104,6 +112,10 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
     misbehave(state);
     if (is(state, "prepare-crash"))
         crash();
+    if (is(state, "prepare-exit"))
+        exit(0);
+    if (is(state, "atexit-crash"))
+        (void)atexit(crash);
     if (is(state, "prepare-hang"))
         hang();
     if (is(state, "prepare-slow") && usleep(60000000) != 0) /* ends when a signal comes */
