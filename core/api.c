@@ -356,6 +356,12 @@ void kern_child_tmpfs(kern_box *box, int32_t fd)
 void kern_child_sys(kern_box *box, int32_t fd)
 {
     box->sys_fd = fd;
+    box->sys_sealed = false; /* of an earlier run of a box that is restarted */
+}
+
+int32_t kern_child_get_sys(const kern_box *box)
+{
+    return box->sys_fd;
 }
 
 int32_t kern_mounts_below(const kern_box *box, const char *prefix)

@@ -373,17 +373,15 @@ static size_t depth(const char *path)
     return parts;
 }
 
-/* Its mount points are made: nothing else is made in the box's /sys. */
-static int seal_sys(kern_box *box, struct kern_error *err)
+int kern_child_seal_sys(kern_box *box, struct kern_error *err)
 {
-    if (box->sys_fd < 0)
+    if (box->sys_fd < 0 || box->sys_sealed)
         return 0;
     char path[40];
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", box->sys_fd); /* fits: a number is short */
     int failed = sys_mount(NULL, path, NULL,
                            MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
-    (void)sys_close(box->sys_fd); /* an O_PATH descriptor has nothing to lose */
-    box->sys_fd = -1;
+    box->sys_sealed = failed == 0;
     return failed == 0 ? 0 : kern_fail(err, -failed, "cannot make \"/sys\" in the box read-only");
 }
 
@@ -402,5 +400,5 @@ int core_attach_mounts(kern_box *box, struct kern_error *err)
                 return failed;
         }
     }
-    return seal_sys(box, err);
+    return 0;
 }

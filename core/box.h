@@ -264,7 +264,8 @@ struct kern_box {
     struct core_terminal terminal;
     struct winsize window;
     int root_fd, proc_fd;              /* child: the new root; a procfs without covers */
-    int sys_fd;                        /* child: its /sys, while mount points are made in it; else -1 */
+    int sys_fd;                        /* child: its /sys, or -1 */
+    bool sys_sealed;                   /* child: it is read-only */
     int scratch_fd, scratch_parent_fd; /* child: the run directory, to mount the root on */
     pid_t outer_pid;
     char *outer_stack, *inner_stack; /* shared-memory clones only */

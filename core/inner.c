@@ -203,7 +203,9 @@ static int build_root(kern_box *box, size_t *at, struct kern_error *err)
     failed = enter_stages(box, at, KERN_STAGE_ROOT, err);
     if (failed == 0)
         failed = core_attach_mounts(box, err);
-    return failed != 0 ? failed : enter_stages(box, at, KERN_STAGE_PIVOT, err);
+    if (failed == 0)
+        failed = enter_stages(box, at, KERN_STAGE_PIVOT, err);
+    return failed != 0 ? failed : kern_child_seal_sys(box, err);
 }
 
 static int seal_root(kern_box *box, struct kern_error *err)

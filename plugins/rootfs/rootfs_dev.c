@@ -254,14 +254,7 @@ int rootfs_mount_sys(kern_box *box, int root, struct kern_error *err)
                              "mode=755,size=4m", &sys, err);
     if (failed == 0 && kern_group_view(box, 0, &path, &controller) != 0)
         failed = show_groups(box, sys, err);
-    if (failed != 0)
-        return failed;
-    if (kern_mounts_below(box, "/sys/")) {
+    if (failed == 0)
         kern_child_sys(box, steal_fd(&sys));
-        return 0;
-    }
-    struct fd_path place = path_of(sys);
-    failed = sys_mount(NULL, place.text, NULL,
-                       MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
-    return failed == 0 ? 0 : kern_fail(err, -failed, "cannot make \"/sys\" in the box read-only");
+    return failed;
 }

@@ -1,9 +1,8 @@
 /* Puts the generated files into the box. Runs in enter, in the box's first process, as root of the user namespace that owns
  * its mounts (CAP_SYS_ADMIN there), perhaps on kern's memory: raw calls only.
  *
- * The files stand on the tmpfs that rootfs mounted read-only as the box's /sys, made through a second, writable mount of it that
- * is never attached anywhere: a file system of their own would cost more than all the rest, and the kernel does not let files
- * of a mount that is attached nowhere be bound before Linux 6.15. */
+ * The files stand on the tmpfs that is the box's /sys, before it becomes read-only: a file system of their own would cost more than
+ * all the rest, and a second mount of this one would, too, because its end waits for an RCU grace period. */
 #include "view_state.h"
 
 #include "kern/cleanup.h"
@@ -11,7 +10,6 @@
 #include "kern/sys.h"
 
 #include <linux/magic.h>
-#include <linux/mount.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -28,17 +26,6 @@ int view_open_place(int root, const char *name, unsigned long magic, int *ret_fd
     if (fstatfs(fd, &fs) != 0 || (unsigned long)fs.f_type != magic)
         return kern_fail(err, 0, "cannot use \"/%s\" of the box: it is not what was mounted there", name);
     *ret_fd = steal_fd(&fd);
-    return 0;
-}
-
-int view_open_store(int sys, int *ret_store, struct kern_error *err)
-{
-    struct mount_attr attr = {.attr_clr = MOUNT_ATTR_RDONLY};
-    auto_fd store = sys_open_tree(sys, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    int failed = store < 0 ? store : sys_mount_setattr(store, "", AT_EMPTY_PATH, &attr, sizeof(attr));
-    if (failed != 0)
-        return kern_fail(err, -failed, "cannot write into \"/sys\" of the box");
-    *ret_store = steal_fd(&store);
     return 0;
 }
 
@@ -118,16 +105,16 @@ static int cover(const struct view_state *state, int sys, int proc, struct kern_
 int view_enter(kern_box *box, void *block, struct kern_error *err)
 {
     const struct view_state *state = block;
-    int root = kern_box_root(box);
-    auto_fd sys = -1, proc = -1, store = -1;
+    int sys = kern_child_get_sys(box);
+    auto_fd proc = -1;
     if (state->has_files == 0)
         return 0;
-    int failed = view_open_place(root, "sys", TMPFS_MAGIC, &sys, err);
+    if (sys < 0)
+        return kern_fail(err, 0, "the box has no \"/sys\" of its own");
+    int failed = view_open_place(kern_box_root(box), "proc", PROC_SUPER_MAGIC, &proc, err);
     if (failed == 0)
-        failed = view_open_place(root, "proc", PROC_SUPER_MAGIC, &proc, err);
+        failed = make_files(state, sys, err);
     if (failed == 0)
-        failed = view_open_store(sys, &store, err);
-    if (failed == 0)
-        failed = make_files(state, store, err);
+        failed = kern_child_seal_sys(box, err);
     return failed == 0 ? cover(state, sys, proc, err) : failed;
 }

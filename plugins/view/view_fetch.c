@@ -10,6 +10,7 @@
 #include "kern/sys.h"
 
 #include <linux/magic.h>
+#include <linux/mount.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -19,6 +20,18 @@
 #include <sys/wait.h>
 
 #define FETCHED 2
+
+/* A writable mount of the box's /sys, attached nowhere. */
+static int open_store(int sys, int *ret_store, struct kern_error *err)
+{
+    struct mount_attr attr = {.attr_clr = MOUNT_ATTR_RDONLY};
+    auto_fd store = sys_open_tree(sys, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    int failed = store < 0 ? store : sys_mount_setattr(store, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+    if (failed != 0)
+        return kern_fail(err, -failed, "cannot write into \"/sys\" of the box");
+    *ret_store = steal_fd(&store);
+    return 0;
+}
 
 static void send_both(int channel, const int *fds)
 {
@@ -36,7 +49,7 @@ _Noreturn static void run_helper(int outer, int channel, int has_userns)
         sys_exit(1);
     int root = sys_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
     if (root < 0 || view_open_place(root, "sys", TMPFS_MAGIC, &sys, &ignored) != 0 ||
-        view_open_store(sys, &fds[0], &ignored) != 0 ||
+        open_store(sys, &fds[0], &ignored) != 0 ||
         view_open_place(root, "proc", PROC_SUPER_MAGIC, &fds[1], &ignored) != 0)
         sys_exit(1);
     send_both(channel, fds);

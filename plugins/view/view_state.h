@@ -55,8 +55,6 @@ int view_enter(kern_box *box, void *state, struct kern_error *err);
 /* In the box's mount namespace: opens "sys" or "proc" of a root, and refuses what is not the file system that rootfs mounted
  * there. */
 int view_open_place(int root, const char *name, unsigned long magic, int *ret_fd, struct kern_error *err);
-/* A writable mount of the box's /sys, attached nowhere. */
-int view_open_store(int sys, int *ret_store, struct kern_error *err);
 
 /* prepare: asks for the rules of the calls that are answered here. */
 int view_add_calls(kern_box *box, const struct view_state *state, struct kern_error *err);

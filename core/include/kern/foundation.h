@@ -59,9 +59,12 @@ int kern_disk_scratch(kern_box *box, struct kern_error *err);
 int32_t kern_mounts_below(const kern_box *box, const char *prefix);
 /* enter: `fd` lies on a tmpfs of the box's own: mount points may be made there. */
 void kern_child_tmpfs(kern_box *box, int32_t fd);
-/* enter: the box's /sys, still to be written: the core makes the mount points in it, then makes it read-only. It owns the
- * descriptor. */
+/* enter: the box's /sys, a tmpfs still to be written: the core makes the mount points in it, plugins of the stage MOUNT what
+ * they have for it, then it becomes read-only: kern_child_seal_sys(), which the core calls where no plugin did. The core owns
+ * the descriptor; -1 where there is none. */
 void kern_child_sys(kern_box *box, int32_t fd);
+int32_t kern_child_get_sys(const kern_box *box);
+int kern_child_seal_sys(kern_box *box, struct kern_error *err);
 /* prepare: the same directory as kern sees it, or -1; not yours to close. */
 int32_t kern_disk_scratch_fd(const kern_box *box);
 /* enter: that directory, or -1. */
