@@ -34,8 +34,9 @@ static int read_node(int classes, const char *class, const char *name, struct gp
     link[length > 0 ? length : 0] = '\0';
     const char *last = strrchr(link, '/');
     (void)snprintf(node.address, sizeof(node.address), "%.63s",
-                   last != NULL ? last + 1 : link);           /* cut: matches nothing */
-    (void)snprintf(node.name, sizeof(node.name), "%s", name); /* fits, as above */
+                   last != NULL ? last + 1 : link);              /* cut: matches nothing */
+    (void)snprintf(node.name, sizeof(node.name), "%s", name);    /* fits, as above */
+    (void)snprintf(node.class, sizeof(node.class), "%s", class); /* fits: drm or accel */
     (void)snprintf(node.path, sizeof(node.path), "%s/%s", strcmp(class, "drm") == 0 ? "dri" : class,
                    name); /* the same */
     *ret_node = node;

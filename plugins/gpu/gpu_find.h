@@ -7,6 +7,7 @@
 struct gpu_node {
     char name[32]; /* renderD128, accel0 */
     char path[64]; /* below /dev: dri/renderD128, accel/accel0 */
+    char class[8]; /* below /sys/class: drm, accel */
     uint32_t major, minor;
     char address[64]; /* of the device behind it: 0000:03:00.0; "" where it has none */
     char vendor[16];  /* "0x1002", or "" */

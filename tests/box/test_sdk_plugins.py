@@ -1,5 +1,6 @@
 """The three plugins that use nothing but the public header: audit (--audit), timens and gpu."""
 
+import glob
 import json
 import os
 import re
@@ -169,13 +170,13 @@ class MadeUpGraphics(BoxCase):
         mkdir -p /dev/dri; mount -t tmpfs none /dev/dri; mknod -m 666 /dev/dri/renderD128 c 1 3; mknod /dev/dri/card0 c 1 3
         """
 
-    def in_world(self, keys, *command, dev="1:3"):
+    def in_world(self, keys, *command, dev="1:3", world=WORLD, options=()):
         env = self.own_config(f'[[gpu]]\nname = "it"\n{keys}\n')
         made = not os.path.isdir("/dev/dri")
         try:
             return subprocess.run(
-                ["unshare", "-m", "sh", "-c", self.WORLD.replace("DEV", dev) + 'exec "$@"', "sh", kerntest.KERN, "box", "gpu:it",
-                 "--rootfs", self.root, "--", *command],
+                ["unshare", "-m", "sh", "-c", world.replace("DEV", dev) + 'exec "$@"', "sh", kerntest.KERN, "box", "gpu:it",
+                 "--rootfs", self.root, *options, "--", *command],
                 env={"PATH": kerntest.BOX_PATH, "HOME": "/root", **env}, capture_output=True, text=True, check=False,
                 stdin=subprocess.DEVNULL, timeout=60)
         finally:
@@ -187,6 +188,27 @@ class MadeUpGraphics(BoxCase):
         for device in ("0000:03:00.0", "renderD128"):
             done = self.in_world(f'vendor = "0x1002"\ndevice = ["{device}"]', "sh", "-c", script)
             self.assertEqual((done.stdout, done.returncode), ("renderD128\nworks\n", 0), done.stderr)
+
+    def test_its_directory_of_sysfs(self):
+        """A device of this machine stands for a card: its directory is there to be read, the links lead to it, and no other is seen."""
+        found = [path for path in glob.glob("/sys/class/tty/*/device") + glob.glob("/sys/class/rtc/*/device")
+                 if os.path.exists(os.path.dirname(path) + "/dev")]
+        if not found:
+            self.skipTest("this machine has no character device with another one behind it")
+        node, device = os.path.realpath(os.path.dirname(found[0])), os.path.realpath(found[0])
+        with open(node + "/dev", encoding="ascii") as file:
+            numbers = file.read().strip()
+        world = ["mount -t tmpfs none /sys/class", "mkdir /sys/class/drm", f"ln -s {node} /sys/class/drm/renderD128", "mkdir -p /dev/dri",
+                 "mount -t tmpfs none /dev/dri", f"mknod -m 666 /dev/dri/renderD128 c {numbers.replace(':', ' ')}"]
+        script = (f"cat /sys/dev/char/{numbers}/dev /sys/class/drm/renderD128/dev; ls /sys/class/drm; ls /sys/dev/char; "
+                  f"(echo add >{node}/uevent) 2>/dev/null || echo to be read; "
+                  f"test -e {device}/uevent && echo device; ls {os.path.dirname(device)}")
+        done = self.in_world('device = ["renderD128"]', "sh", "-c", script, world="set -e; " + "; ".join(world) + "; ")
+        expected = [numbers, numbers, "renderD128", numbers, "to be read", "device", os.path.basename(device)]
+        self.assertEqual((done.returncode, done.stdout.split("\n")[:-1]), (0, expected), done.stderr)
+        done = self.in_world('device = ["renderD128"]', "sh", "-c", "ls /dev/dri /sys/dev", world="set -e; " + "; ".join(world) + "; ",
+                             options=("--userns=host",))
+        self.assertEqual((done.stdout, done.stderr.count("/sys/dev")), ("/dev/dri:\nrenderD128\n", 1), done.stderr)
 
     def test_of_another_vendor(self):
         done = self.in_world('vendor = "0x8086"\ndevice = ["renderD128"]', "true")

@@ -70,6 +70,7 @@ static void finds(void **unused)
     /* By address: the render node, not the one that sets modes. */
     assert_int_equal(gpu_find(classes, "0000:03:00.0", keep, &seen), 1);
     assert_string_equal(seen.node[0].path, "dri/renderD128");
+    assert_string_equal(seen.node[0].class, "drm");
     assert_string_equal(seen.node[0].vendor, "0x1002");
     assert_int_equal(seen.node[0].major, 226);
     assert_int_equal(seen.node[0].minor, 128);
