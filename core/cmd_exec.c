@@ -7,7 +7,7 @@
 #include "client.h"
 #include "engine.h"
 #include "env.h"
-#include "execs.h"
+#include "exec_client.h"
 #include "help.h"
 #include "log.h"
 #include "report.h"
@@ -15,12 +15,10 @@
 #include "sys.h"
 #include "verbs.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 
@@ -44,34 +42,6 @@ static void add_word(struct core_list *list, const char *text, bool *failed)
     *failed = *failed || core_list_add(list, text) != 0;
 }
 
-static int write_words(const struct core_list *words, uint32_t *ret_size, int *ret_fd, struct kern_error *err)
-{
-    auto_fd fd = memfd_create("kern-exec", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    uint32_t size = 0;
-    for (size_t i = 0; fd >= 0 && i < words->count; i++) {
-        size_t length = strlen(words->item[i]) + 1;
-        if (write(fd, words->item[i], length) != (ssize_t)length)
-            return kern_refuse(err, errno, "cannot write down the command");
-        size += (uint32_t)length;
-    }
-    if (fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) != 0)
-        return kern_refuse(err, errno, "cannot write down the command");
-    *ret_size = size;
-    *ret_fd = steal_fd(&fd);
-    return 0;
-}
-
-static int send_request(const struct session *session, const struct core_exec_ask *ask, int words,
-                        struct kern_error *err)
-{
-    const int fds[CORE_EXEC_FDS] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, words};
-    long sent = sys_send_fds(session->client, ask, sizeof(*ask), fds, CORE_EXEC_FDS, 0);
-    return sent == (long)sizeof(*ask)
-               ? 0
-               : kern_refuse(err, sent < 0 ? (int)-sent : EIO, "cannot ask the supervisor of box '%s'",
-                             session->box->name);
-}
-
 static int ask(struct session *session, struct kern_error *err)
 {
     const kern_box *box = session->box;
@@ -92,13 +62,11 @@ static int ask(struct session *session, struct kern_error *err)
                                     .variables = (uint32_t)variables.count,
                                     .rows = box->window.ws_row,
                                     .columns = box->window.ws_col};
-    auto_fd fd = -1;
+    const int streams[3] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
     if (failed == 0 && failed_add)
         failed = kern_refuse(err, ENOMEM, "cannot write down the command");
     if (failed == 0)
-        failed = write_words(&words, &request.size, &fd, err);
-    if (failed == 0)
-        failed = send_request(session, &request, fd, err);
+        failed = core_exec_ask(session->client, box->name, &request, &words, streams, err);
     core_list_clear(&words);
     core_list_clear(&variables);
     return failed;

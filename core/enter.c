@@ -8,6 +8,7 @@
 
 #include "cleanup.h"
 #include "clone.h"
+#include "copy.h"
 #include "inner.h"
 #include "launch.h"
 #include "sys.h"
@@ -166,6 +167,14 @@ static int await_acceptance(kern_box *box, struct kern_error *err)
                : kern_fail(err, EBUSY, "kern cannot watch the filter of another command in the box");
 }
 
+/* The end of the channel says that it is under way, as an exec would. The root was closed with all the rest. */
+static int copy(const kern_box *box, const struct core_execution *execution)
+{
+    (void)sys_close(box->child_channel_fd); /* nothing more is said there */
+    int root = sys_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
+    return root < 0 ? EXIT_BUILD : core_copy_serve(root, execution->command);
+}
+
 static int command_main(void *arg)
 {
     const struct core_execution *execution = arg;
@@ -186,5 +195,5 @@ static int command_main(void *arg)
         sys_exit(EXIT_BUILD);
     }
     atomic_store(&box->shared->progress, CORE_EXECUTING);
-    sys_exit(core_exec_command(box, err));
+    sys_exit((execution->flags & CORE_EXEC_COPY) != 0 ? copy(box, execution) : core_exec_command(box, err));
 }

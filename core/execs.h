@@ -7,6 +7,7 @@
 #include "box.h"
 
 #define CORE_EXEC_TERMINAL 0x1u /* a terminal of its own */
+#define CORE_EXEC_COPY     0x2u /* no program: the words are for core_copy_serve() */
 #define CORE_EXEC_FDS      4u   /* standard streams and the words */
 
 /* The request: one packet, with the three standard streams and a sealed memfd of words, each ending in NUL: the command,

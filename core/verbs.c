@@ -123,6 +123,20 @@ static const struct core_verb verb_table[] = {
                "1 when kern refused before. Without a command it is a shell.",
      .options = exec_flags,
      .run = core_cmd_exec},
+    {.name = "cp",
+     .summary = "copy files and directories into a box, or out of it",
+     .usage = "cp BOX:PATH PATH\ncp PATH BOX:PATH",
+     .detail = "As cp -r does: into a directory that is there under the name of the source, else under the "
+               "new name; a "
+               "directory PATH/. stands for what is in it. The box's side is read and written with the "
+               "rights of its "
+               "command: it must be running, and no link leads out of its root. Links in a tree are copied "
+               "as links, "
+               "devices, pipes and sockets are left out (the exit code is 1 then), and so is what only the "
+               "kernel makes "
+               "up. The copy belongs to who copies, or to the box's user; read, write and execute bits and "
+               "times are kept.",
+     .run = core_cmd_cp},
     {.name = "ps",
      .summary = "list the boxes",
      .usage = "ps [-a] [--json] [-q] [--filter K=V ...]",
@@ -333,7 +347,7 @@ static const struct core_verb verb_table[] = {
 };
 
 /* Known by name, so that nobody hunts for a typing error. */
-static const char *const later_verbs[] = {"cp", "diff", "gpio", "mcp", "recover", NULL};
+static const char *const later_verbs[] = {"diff", "gpio", "mcp", "recover", NULL};
 
 const struct core_verb *core_verbs(void)
 {
