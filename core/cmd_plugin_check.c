@@ -313,12 +313,13 @@ static int try_hooks(const char *path, void *arg)
 
 static void judge_hooks(const char *path, const struct opened *opened, int *wrong, struct findings *findings)
 {
-    const char *hooks = opened->has_enter ? "prepare, enter and teardown" : "prepare and teardown";
     *wrong = -1;
     if (!in_child(try_hooks, path, wrong, "one of its hooks", findings))
         return;
-    if (*wrong == 0)
-        say(findings, OK, "%s run, and leave nothing behind", hooks);
+    bool entered = *wrong == 0 && opened->has_enter;
+    if (*wrong == 0 || *wrong == CORE_TRY_NO_ENTER)
+        say(findings, OK, "prepare%s teardown run, and leave nothing behind",
+            entered ? ", enter and" : " and");
     else
         say(findings, WRONG, "%s", *wrong < 0 ? "a hook ended its process" : "one of its hooks is at fault");
 }

@@ -121,13 +121,13 @@ static void enter_here(kern_box *box, struct core_plugin *plugin, struct enterin
     said->came_back = 1;
 }
 
-/* 0, or 1 when the hook is at fault; that it refuses this root is its right. */
+/* As core_plugin_try(); that the hook refuses this root is its right. */
 static int judge_enter(const struct core_plugin *plugin, const struct entering *said, int status)
 {
     if (said->no_place != 0) {
         core_plugin_say("note", "enter was not tried: this machine has no namespaces for it (%s)",
                         strerror(said->no_place));
-        return 0;
+        return CORE_TRY_NO_ENTER;
     }
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
         core_plugin_say("wrong", "enter had not ended after %d s", PATIENCE_S);
@@ -207,14 +207,14 @@ static int run_hooks(kern_box *box, struct core_plugin *plugin)
     bool lost = failed == -EFAULT || failed == -EINTR;
     if (failed != 0)
         core_plugin_say(lost ? "wrong" : "note", "prepare says: %s", err.message);
-    else if (plugin->table->enter != NULL)
-        lost = try_enter(box, plugin) != 0;
+    int entered = failed != 0 ? CORE_TRY_NO_ENTER : plugin->table->enter != NULL ? try_enter(box, plugin) : 0;
+    lost = lost || entered == 1;
     (void)alarm(PATIENCE_S);
     if (plugin->entered)
         core_guard_teardown(box, plugin, &outcome);
     for (size_t i = 0; i < box->notes.count; i++)
         lost = lost || strncmp(box->notes.item[i], "plugin ", 7) == 0;
-    return lost ? 1 : 0;
+    return lost ? 1 : entered;
 }
 
 int core_plugin_try(const char *path)

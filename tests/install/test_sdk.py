@@ -75,7 +75,8 @@ class Sdk(unittest.TestCase):
         return folder
 
     def run_in(self, folder, *words, person=None, code=0):
-        environment = {"PATH": f"{self.prefix}/bin:{PATH}", "HOME": folder, "PKG_CONFIG_PATH": self.prefix + "/lib/pkgconfig"}
+        environment = {"PATH": f"{self.prefix}/bin:{PATH}", "HOME": folder, "PKG_CONFIG_PATH": self.prefix + "/lib/pkgconfig",
+                       "CMAKE_PREFIX_PATH": self.prefix}
         done = subprocess.run(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=100, check=False, umask=0o022, **(person or {}))
         self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}{done.stderr}")
@@ -140,6 +141,32 @@ class Sdk(unittest.TestCase):
             used = set(re.findall(r"\b(kern_\w+)", undefined))
             self.assertTrue(used)
             self.assertEqual(used - promised, set(), name)
+
+    def test_a_debian_package_as_the_page_says(self):
+        """The four files of docs/PLUGINS.md. Where there is no debhelper, what it would do for rules of this kind is done by hand."""
+        with open(SOURCE + "/docs/PLUGINS.md", encoding="utf-8") as file:
+            blocks = re.findall(r"```text\n(.*?)```", file.read().split("## Packages")[1].split("\n## ")[0], re.S)
+        folder = self.place({})
+        self.run_in(folder, "kern", "plugin", "new", "motd", "--profile", "motd")
+        work = folder + "/motd"
+        os.makedirs(work + "/debian/source")
+        for name, text in zip(("rules", "control", "changelog", "source/format"), [*blocks, "3.0 (native)\n"], strict=True):
+            with open(f"{work}/debian/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
+        os.chmod(work + "/debian/rules", 0o755)
+        if all(shutil.which(tool) for tool in ("dh", "dpkg-buildpackage")):
+            self.run_in(work, "dpkg-buildpackage", "-us", "-uc", "-b", "-d")
+            deb = [name for name in os.listdir(folder) if name.startswith("kern-motd_0.1_") and name.endswith(".deb")]
+            listed = self.run_in(folder, "dpkg-deb", "-c", *deb)
+        else:
+            self.assertIn("dh binary --buildsystem=cmake", self.run_in(work, "make", "-nf", "debian/rules", "binary"))
+            self.run_in(work, "cmake", "-B", "obj", "-DCMAKE_INSTALL_PREFIX=/usr", "-DCMAKE_BUILD_TYPE=None",
+                        f"-DCMAKE_PREFIX_PATH={self.prefix}")
+            self.run_in(work, "cmake", "--build", "obj")
+            self.run_in(work + "/obj", "make", "test", "ARGS=-E box")
+            self.run_in(work + "/obj", "make", "install", f"DESTDIR={work}/debian/kern-motd")
+            listed = self.run_in(work, "find", "debian/kern-motd")
+        self.assertIn(f"{self.prefix}/lib/kern/motd.so", listed)
 
     # ---- kern plugin check
 

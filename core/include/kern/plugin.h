@@ -22,7 +22,7 @@
  * None of them may be called by a thread, a child or the worker of the plugin's own.
  *
  * Only fixed-width integers, strings and opaque pointers cross the border. Structures that the core reads
- * from a plugin begin with their size and only ever grow at the end.
+ * from a plugin begin with their size and only ever grow at the end; struct kern_option, which stands in arrays, never does.
  */
 #ifndef KERN_PLUGIN_H
 #define KERN_PLUGIN_H
