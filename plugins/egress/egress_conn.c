@@ -163,7 +163,7 @@ static int connect_to(struct egress_conn *conn, const struct egress_address *to)
     int fd = socket(to->v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    egress_tune(fd);
+    egress_tune(fd, egress_address_is_loopback(to));
     const struct sockaddr *where = to->v6 ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4;
     if (connect(fd, where, to->v6 ? sizeof(v6) : sizeof(v4)) != 0 && errno != EINPROGRESS) {
         int failed = -errno;
@@ -295,7 +295,7 @@ static void start_conn(struct egress_listener *listener, int fd)
         (void)close(fd); /* a box with that many connections can wait for one of them to end */
         return;
     }
-    egress_tune(fd);
+    egress_tune(fd, 1); /* the box is on this machine */
     conn->world = world;
     conn->place = -1;
     conn->relay.all = &world->relays;

@@ -118,8 +118,8 @@ static void start(struct listener *listener, int client)
         refuse(client);
         return;
     }
-    egress_tune(client);
-    egress_tune(server);
+    egress_tune(client, egress_address_is_loopback(&listener->port->address));
+    egress_tune(server, 1);
     egress_relay_start(&world->relays, relay, client, server);
     if (!relay->ended && listener->port->proxy && announce(&relay->up, client) != 0)
         egress_relay_end(relay, -EIO, 1);

@@ -16,7 +16,9 @@ struct egress_garbage {
 
 struct egress_loop {
     int epoll;
-    int64_t now_ms; /* CLOCK_MONOTONIC, read once a round */
+    int64_t now_ms;
+    int looks_around;
+        /* before it sleeps: the last sleep was short */ /* CLOCK_MONOTONIC, read once a round */
     struct egress_garbage *garbage;
 };
 

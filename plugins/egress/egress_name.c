@@ -153,6 +153,12 @@ static int class_v4(const struct egress_address *address)
     return class_in(address, v4_ranges, sizeof(v4_ranges) / sizeof(v4_ranges[0]));
 }
 
+int egress_address_is_loopback(const struct egress_address *address)
+{
+    static const struct egress_address one = {1, {[15] = 1}};
+    return address->v6 ? memcmp(address->bytes, one.bytes, 16) == 0 : address->bytes[0] == 127;
+}
+
 int egress_address_class(const struct egress_address *address)
 {
     static const uint8_t zero[16] = {0}, nat64[12] = {0x00, 0x64, 0xff, 0x9b};

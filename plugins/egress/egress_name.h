@@ -31,5 +31,7 @@ int egress_address_within(const struct egress_address *address, const struct egr
 #define EGRESS_NEVER   2 /* no host has it: multicast, unspecified, mapped and tunnelled forms */
 /* What a name may resolve to. */
 int egress_address_class(const struct egress_address *address);
+/* 127.0.0.0/8, ::1. */
+int egress_address_is_loopback(const struct egress_address *address);
 
 #endif

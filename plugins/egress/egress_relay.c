@@ -8,11 +8,17 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-void egress_tune(int fd)
+void egress_tune(int fd, int near)
 {
-    static const int on = 1, idle = 60, interval = 15, probes = 4;
+    static const int on = 1, idle = 60, interval = 15, probes = 4, near_buffer = 256 << 10;
     /* None of these can fail on a TCP socket, and without them the connection still works. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (near) {
+        /* Left to itself the kernel lets megabytes wait: more than the caches hold, which costs more than a third of the speed. */
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &near_buffer, sizeof(near_buffer));
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &near_buffer, sizeof(near_buffer));
+        return;
+    }
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));

@@ -38,7 +38,7 @@ void egress_relay_pump(struct egress_relay *relay);
 void egress_relay_end(struct egress_relay *relay, int failed, int reset);
 /* Another turn for those that had their share. Returns how long the loop may sleep: 0 or `otherwise`. */
 int egress_relays_turn(struct egress_relays *all, int otherwise);
-/* TCP_NODELAY and keepalive, as every connection here wants them. */
-void egress_tune(int fd);
+/* As every connection here wants it: TCP_NODELAY; keepalive when the other end is far, small buffers when it is on this machine. */
+void egress_tune(int fd, int near);
 
 #endif
