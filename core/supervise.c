@@ -418,6 +418,8 @@ static void on_worker(kern_box *box, struct core_worker *worker)
     worker->pid = 0;
     (void)snprintf(box->worker_lost, sizeof(box->worker_lost), "%s",
                    worker->owner->name); /* names are short */
+    if (box->executed)                   /* else it is an error, and said as one */
+        kern_warn(box, "the worker of plugin %s ended, and the box with it", box->worker_lost);
     core_kill_box(box);
 }
 

@@ -18,7 +18,7 @@ struct egress_loop {
     int epoll;
     int64_t now_ms;
     int looks_around;
-        /* before it sleeps: the last sleep was short */ /* CLOCK_MONOTONIC, read once a round */
+    /* before it sleeps: the last sleep was short */ /* CLOCK_MONOTONIC, read once a round */
     struct egress_garbage *garbage;
 };
 

@@ -220,6 +220,42 @@ def certificate():
     return cert, key
 
 
+def go_program(name):
+    """A program of helpers/, static, where Go has compiled net/http before: that takes it half a minute."""
+    path = shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin:/usr/bin")
+    if path is None:
+        raise unittest.SkipTest("no Go on this machine")
+    made = os.path.join(kerntest.scratch(), name)
+    if not os.path.exists(made):
+        build = [path, "build", "-o", made, os.path.join(os.path.dirname(os.path.abspath(__file__)), "helpers", f"{name}.go")]
+        env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GO111MODULE": "off"}
+        if "-p net/http " in run(*build[:2], "-n", *build[2:], env=env).stderr:
+            raise unittest.SkipTest("Go has not compiled net/http yet; to have it done: CGO_ENABLED=0 go build net/http")
+        run(*build, env=env)
+    return made
+
+
+def dnsmasq():
+    """Becomes the name server of this world until the function that is returned is called."""
+    address = "203.0.113.54"
+    subprocess.run(["ip", "addr", "add", f"{address}/32", "dev", "lo"], check=False, capture_output=True)
+    hosts = kerntest.write(os.path.join(kerntest.scratch(), "masq"), f"{WEB} web.masq.example.com\n{PRIVATE} inside.masq.example.com\n")
+    process = server("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", f"--addn-hosts={hosts}",
+                     "--pid-file=", "--user=root", f"--listen-address={address}", "--bind-interfaces", "--local=/example.com/",
+                     "--cname=alias.masq.example.com,web.masq.example.com", "--cname=inward.masq.example.com,inside.masq.example.com",
+                     port=53, address=address)
+
+    def use(server):
+        with open("/etc/resolv.conf", "w", encoding="utf-8") as file:  # this world's, see put()
+            file.write(f"nameserver {server}\n")
+
+    def end():
+        use("203.0.113.53")
+        stop(process)
+    use(address)
+    return end
+
+
 def nginx():
     """nginx with TLS and names: each answers who it is; /big is 8 MiB, /git a repository."""
     folder = os.path.join(kerntest.scratch(), "nginx")

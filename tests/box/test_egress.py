@@ -1,6 +1,7 @@
 """A box that may reach some hosts by name: real clients and servers that know nothing of kern, and what is refused."""
 
 import glob
+import json
 import os
 import shutil
 import subprocess
@@ -94,6 +95,55 @@ class Clients(Egress):
         script = "import urllib.request as u; print(u.urlopen('http://web.example.com/').read())"
         self.ran(self.python(script), "b'web.example.com over http\\n'\n")
         self.ran(self.through_proxy("python3", "-c", script), "b'web.example.com over http\\n'\n")
+
+    def test_requests(self):
+        """The copy that pip brings along."""
+        self.web()
+        if subprocess.run(["/usr/bin/python3", "-c", "from pip._vendor import requests"], check=False, capture_output=True).returncode != 0:
+            raise unittest.SkipTest("no pip for /usr/bin/python3 on this machine")
+        cert, _ = egressworld.certificate()
+        script = ("from pip._vendor import requests as r; s = r.Session(); s.verify = '/ca.pem'\n"
+                  "for url in ('http://web.example.com/', 'https://web.example.com/') * 2: print(s.get(url).text, end='')")
+        for run in (self.direct, self.through_proxy):
+            self.ran(run("/usr/bin/python3", "-c", script, options=["-v", f"{cert}:/ca.pem:ro"]),
+                     "web.example.com over http\nweb.example.com over https\n" * 2)
+
+    def test_go(self):
+        """net/http, with its own resolver."""
+        self.web()
+        cert, _ = egressworld.certificate()
+        get = egressworld.go_program("get")
+        for run in (self.direct, self.through_proxy):
+            result = run("/get", "http://web.example.com/", "https://web.example.com/",
+                         options=["-v", f"{get}:/get:ro", "-v", f"{cert}:/ca.pem:ro", "-e", "SSL_CERT_FILE=/ca.pem"])
+            self.ran(result, "web.example.com over http\nweb.example.com over https\n")
+
+    def test_git_over_https(self):
+        self.web()
+        need("git")
+        cert, _ = egressworld.certificate()
+        repository = f"{kerntest.scratch()}/nginx/www/r.git"
+        if not os.path.exists(repository):
+            script = ("git init -q work && cd work && git -c user.name=t -c user.email=t@example.com commit -q --allow-empty -m first "
+                      f"&& git clone -q --bare . {repository} && git -C {repository} update-server-info")
+            subprocess.run(["sh", "-ec", script], check=True, capture_output=True, cwd=self.folder())
+        for run in (self.direct, self.through_proxy):
+            result = run("/bin/sh", "-c", "git clone -q https://web.example.com/r.git /tmp/r && git -C /tmp/r log --format=%s",
+                         options=["-v", f"{cert}:/ca.pem:ro", "-e", "GIT_SSL_CAINFO=/ca.pem"])
+            self.ran(result, "first\n")
+
+    def test_a_name_server_of_others(self):
+        """dnsmasq in place of the tests' own."""
+        self.web()
+        need("curl")
+        end = egressworld.dnsmasq()
+        self.addCleanup(end)
+        result = self.direct("curl", "-sS", "http://web.masq.example.com/", "http://alias.masq.example.com/", allow=[".masq.example.com"])
+        self.ran(result, "web.masq.example.com over http\nalias.masq.example.com over http\n")
+        for name in ("inside", "inward", "missing"):
+            result = self.direct("curl", "-sS", f"http://{name}.masq.example.com/", allow=[".masq.example.com"])
+            self.assertNotEqual(result.code, 0, result)
+            self.assertEqual(len(self.denied(result)), 0 if name == "missing" else 1, result)
 
     def test_node(self):
         self.web()
@@ -346,18 +396,22 @@ class Refusals(Egress):
 
 @as_root_and_user
 class Life(Egress):
-    def worker_of(self, running):
+    def worker_of(self, kern):
         def is_it(pid):
             with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
                 parent = int(file.read().rsplit(")", 1)[1].split()[1])
+            if parent != kern:
+                return False
             with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-                return parent == running.pid and "Seccomp:\t2" in file.read()
+                confined = "Seccomp:\t2" in file.read()
+            fds = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+            return confined and "anon_inode:[eventfd]" in fds  # by which it tells kern of what was denied; kern has other workers
         return kerntest.eventually(lambda: kerntest.processes(is_it))
 
     def test_the_worker_can_do_nothing_else(self):
         running = self.start("box", *NOTHING, "--", "/bin/sh", "-c", "echo up; exec sleep 20", started=True)
         self.assertEqual(running.line(), "up\n")
-        workers = self.worker_of(running)
+        workers = self.worker_of(running.pid)
         self.assertEqual(len(workers), 1)
         with open(f"/proc/{workers[0]}/status", encoding="utf-8") as file:
             status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
@@ -375,19 +429,56 @@ class Life(Egress):
     def test_a_worker_that_dies_ends_the_box_and_is_named(self):
         running = self.start("box", *NOTHING, "--", "/bin/sh", "-c", "echo up; exec sleep 20")
         self.assertEqual(running.line(), "up\n")
-        os.kill(self.worker_of(running)[0], 9)
+        os.kill(self.worker_of(running.pid)[0], 9)
         result = running.wait()
         self.assertEqual((result.code, result.fault), (137, "killed"), result)
         self.assertIn("egress", result.report["fault"]["message"])
+        self.assertIn("kern: warning: the worker of plugin egress ended, and the box with it\n", result.err)
 
     def test_the_worker_dies_with_kern(self):
         running = self.start("box", *NOTHING, "--", "/bin/sh", "-c", "echo up; exec sleep 20")
         self.assertEqual(running.line(), "up\n")
-        worker = self.worker_of(running)[0]
+        worker = self.worker_of(running.pid)[0]
         os.kill(running.pid, 9)
         running.process.wait()
         self.assertTrue(kerntest.eventually(lambda: not os.path.exists(f"/proc/{worker}")))
         self.clean_up()
+
+    def test_a_detached_box(self):
+        self.web()
+        need("curl")
+        curl = ["curl", "-sS", "--max-time", "10", "http://web.example.com/"]
+        for how in ("stopped", "worker", "supervisor"):
+            with self.subTest(how):
+                name = f"egress-{how}-{os.getpid()}"
+                report = os.path.join(self.folder(0o777), "report")
+                started = self.kern("box", name, "-d", "--report", report, "--egress-allow=web.example.com", "--", "sleep", "60", report=False)
+                self.assertEqual(started.code, 0, started)
+                supervisor = int(started.out.split("pid ")[1].split(",")[0])
+                kerntest._pids.add(supervisor)
+                self.addCleanup(self.kern, "rm", "--force", name)
+                inside = self.kern("exec", name, "--", *curl)
+                self.ran(inside, "web.example.com over http\n")
+                self.assertIn("web.example.com", self.kern("inspect", name, "--json").out)
+                worker = self.worker_of(supervisor)[0]
+                if how == "stopped":
+                    self.assertEqual(self.kern("stop", "--timeout", "1", name).code, 0)
+                else:
+                    os.kill(worker if how == "worker" else supervisor, 9)
+                for pid in (worker, supervisor):
+                    self.assertTrue(kerntest.eventually(lambda p=pid: not os.path.exists(f"/proc/{p}")), how)
+                self.assertFalse(kerntest.processes(lambda pid: self.is_sleep(pid, name)))
+                if how == "worker":
+                    with open(report, encoding="utf-8") as file:
+                        fault = json.load(file)["fault"]
+                    self.assertEqual(fault["type"], "killed")
+                    self.assertIn("egress", fault["message"])
+                    self.assertIn("worker of plugin egress ended", self.kern("logs", name).err)
+
+    @staticmethod
+    def is_sleep(pid, name):
+        with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as file:
+            return f"HOSTNAME={name}" in file.read()
 
 
 if __name__ == "__main__":
