@@ -106,7 +106,8 @@ struct core_watch {
 
 /* Namespaces that only the box's first process has. */
 enum { CORE_SPACE_PID, CORE_SPACE_USER, CORE_SPACE_GROUP, CORE_SPACE_TIME, CORE_SPACES };
-#define CORE_TAG_SPACE 0xffff0010u /* kern_send_fd: + CORE_SPACE_* */
+#define CORE_TAG_SPACE   0xffff0010u /* kern_send_fd: + CORE_SPACE_* */
+#define CORE_TAG_CHANGES 0xffff0020u
 
 struct core_receiver {
     uint32_t tag;
@@ -251,6 +252,7 @@ struct kern_box {
     int disk_fd;       /* scratch on disk, or -1 */
     int child_disk_fd; /* the same, opened again in the box's mount namespace */
     char disk_path[512];
+    int changes_fd;       /* what the box writes over its root, where that is in memory; or -1 */
     int ended_fd;         /* eventfd: the outer init has reaped the first process */
     int maps_fd;          /* eventfd: the first process waits for the maps of its inner user namespace */
     int state_fd, run_fd; /* lock file of this box, run directory */

@@ -13,6 +13,7 @@ int core_cmd_run(int argc, char **argv);
 int core_cmd_completion(int argc, char **argv);
 int core_cmd_cp(int argc, char **argv);
 int core_cmd_config(int argc, char **argv);
+int core_cmd_diff(int argc, char **argv);
 int core_cmd_doctor(int argc, char **argv);
 int core_cmd_exec(int argc, char **argv);
 int core_cmd_examples(int argc, char **argv);

@@ -115,6 +115,35 @@ static const char *answer(kern_box *box, const char *request, char *text, size_t
     return "error: unknown request";
 }
 
+/* ---- diff ---- */
+
+/* The descriptors of what the box changed, of what was there before, and of the process whose user namespace may read both. */
+static void answer_changes(const kern_box *box, int client)
+{
+    const char *refused = NULL;
+    char text[sizeof(box->layer_folder) + 32];
+    auto_fd own = -1;
+    bool bound = kern_get_int(&box->options, "bind-rootfs") != 0;
+    if (box->layer_count == 0 && kern_get_string(&box->options, "rootfs") == NULL)
+        refused = "error: its root is a view of the host, and no directory or image that it could change";
+    else if (bound)
+        refused = "error: it changes its directory itself (--bind-rootfs)";
+    else if (box->disk_path[0] != '\0')
+        own = sys_open(box->disk_fd, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+    else if (box->changes_fd < 0)
+        refused = "error: only of a detached box, or one with --scratch disk, can the changes be reached";
+    const int fds[3] = {own >= 0 ? own : box->changes_fd, box->root_source.fd, box->outer_pidfd};
+    if (refused == NULL && (fds[0] < 0 || fds[1] < 0 || fds[2] < 0))
+        refused = "error: its changes are not there";
+    if (refused != NULL) {
+        (void)send(client, refused, strlen(refused), MSG_DONTWAIT | MSG_NOSIGNAL); /* as for all answers */
+        return;
+    }
+    int length = snprintf(text, sizeof(text), "changes %d %u %s", box->ids.how != KERN_IDS_NONE,
+                          box->layer_count, box->layer_folder);             /* fits */
+    (void)sys_send_fds(client, text, (size_t)length, fds, 3, MSG_DONTWAIT); /* as above */
+}
+
 /* ---- attach ---- */
 
 static void drop_attached(kern_box *box)
@@ -185,6 +214,11 @@ static void on_request(kern_box *box, void *state, int32_t fd, uint32_t events)
         (void)close(fds[i]); /* nobody asked for them */
     if (strcmp(request.text, "wait") == 0 && box->waiter_count < CORE_MAX_WAITER) {
         box->waiter[box->waiter_count++] = fd;
+        return;
+    }
+    if (strcmp(request.text, "changes") == 0) {
+        answer_changes(box, fd);
+        (void)close(fd); /* as below */
         return;
     }
     bool attaches = strcmp(request.text, "attach") == 0;

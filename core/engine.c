@@ -54,7 +54,7 @@ void core_box_init(kern_box *box)
     memset(box->space_fd, 0xff, sizeof(box->space_fd)); /* all -1 */
     memset(box->std_fd, 0xff, sizeof(box->std_fd));     /* as above */
     memset(box->log_fd, 0xff, sizeof(box->log_fd));     /* as above */
-    box->watched_fd = box->detach_fd = -1;
+    box->watched_fd = box->detach_fd = box->changes_fd = -1;
     memcpy(box->shell_name, "/bin/sh", sizeof("/bin/sh"));
     box->usage = (struct kern_usage){
         .peak_memory = -1, .cpu_us = -1, .peak_pids = -1, .oom_kills = -1, .oom_own = -1, .throttled_us = -1};
@@ -85,7 +85,7 @@ void core_box_clear(kern_box *box)
                         &box->run_fd,     &box->epoll_fd,      &box->channel_fd, &box->signal_fd,
                         &box->control_fd, &box->ids_fd,        &box->ended_fd,   &box->maps_fd,
                         &box->disk_fd,    &box->report_folder, &box->kern_pidfd, &box->outer_pidfd,
-                        &box->place_fd,   &box->host_proc_fd};
+                        &box->place_fd,   &box->host_proc_fd,  &box->changes_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         kern_close_fd(fds[i]);
     for (size_t i = 0; i < CORE_SPACES; i++)

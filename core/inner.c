@@ -185,6 +185,22 @@ static void send_spaces(kern_box *box)
     }
 }
 
+/* For `kern diff`: nobody can reach it any more when the old root has gone. Only of a box that stays, because whoever holds it waits
+ * for the removal of what is in it. */
+static void send_changes(kern_box *box)
+{
+    struct kern_error ignored = {0};
+    const char *name = NULL;
+    int32_t parent = -1;
+    if (!box->detached || box->disk_path[0] != '\0')
+        return;
+    (void)kern_child_scratch(box, &parent, &name); /* the place itself is below the mount */
+    auto_fd top = sys_open(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+    auto_fd upper = top >= 0 ? sys_open(top, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW, 0) : -1;
+    if (upper >= 0)
+        (void)kern_send_fd(box, CORE_TAG_CHANGES, upper, &ignored); /* the box starts without */
+}
+
 /* ---- The whole way ---- */
 
 static int change_workdir(const kern_box *box, int workdir, struct kern_error *err)
@@ -264,6 +280,8 @@ static int build(kern_box *box, struct kern_error *err)
         failed = core_root_mkdirs(box, path, &workdir, err);
     if (failed == 0)
         failed = seal_root(box, err);
+    if (failed == 0 && kern_get_int(&box->options, "bind-rootfs") == 0)
+        send_changes(box);
     if (failed == 0)
         failed = core_pivot(box, err);
     core_moment(box, "pivot");

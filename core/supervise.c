@@ -241,6 +241,11 @@ void core_deliver(kern_box *box, uint32_t tag, int fd)
         box->space_fd[tag - CORE_TAG_SPACE] = fd;
         return;
     }
+    if (tag == CORE_TAG_CHANGES) {
+        kern_close_fd(&box->changes_fd); /* of the run before */
+        box->changes_fd = fd;
+        return;
+    }
     if (tag == CORE_TAG_TERMINAL && box->detached) {
         core_terminal_detached(&box->terminal, fd, box->std_fd[1]);
         (void)watch_fd(box, fd, EPOLLIN); /* otherwise nothing is logged, and the deadline still holds */

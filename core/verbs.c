@@ -137,6 +137,13 @@ static const struct core_verb verb_table[] = {
                "up. The copy belongs to who copies, or to the box's user; read, write and execute bits and "
                "times are kept.",
      .run = core_cmd_cp},
+    {.name = "diff",
+     .summary = "list what a box has changed in its root",
+     .usage = "diff NAME",
+     .detail = "One path a line: A was added, C changed, D deleted. Volumes and other mounts are not looked "
+               "into. What kern "
+               "itself puts into a root (mount points, /etc/hosts of an image) is listed, too.",
+     .run = core_cmd_diff},
     {.name = "ps",
      .summary = "list the boxes",
      .usage = "ps [-a] [--json] [-q] [--filter K=V ...]",
@@ -347,7 +354,7 @@ static const struct core_verb verb_table[] = {
 };
 
 /* Known by name, so that nobody hunts for a typing error. */
-static const char *const later_verbs[] = {"diff", "gpio", "mcp", "recover", NULL};
+static const char *const later_verbs[] = {"gpio", "mcp", "recover", NULL};
 
 const struct core_verb *core_verbs(void)
 {

@@ -266,5 +266,64 @@ class Hostile(CopyCase):
             lambda: self.run_in(name, "sh", "-c", "ls -d /proc/[0-9]* | wc -l").strip() == "3"))
 
 
+@as_root_and_user
+class Diff(CopyCase):
+    def changes(self, name):
+        return self.succeed("diff", name).splitlines()
+
+    def check(self, *options):
+        name = self.detach("sleep", "60", options=options)
+        before = self.changes(name)
+        self.sh(name, "echo x >/new; mkdir -p /d/e; echo y >>/etc/passwd; rm /etc/group; rm -r /home; mkdir /home;"
+                      " mkdir /home/other; chmod 700 /d; mv /bin/ls /bin/moved")
+        found = self.changes(name)
+        self.assertEqual([line for line in found if line not in before],
+                         ["C /bin", "D /bin/ls", "A /bin/moved", "A /d", "A /d/e", "C /etc", "D /etc/group",
+                          "C /etc/passwd", "C /home", "D /home/ann", "A /home/other", "A /new"])
+        self.sh(name, "mkdir /x; touch '/x/a\nb'; rm -r /d /new; mkdir -p /x/y")
+        self.assertIn("A /x/a\\x0ab", self.changes(name))
+        return name
+
+    def test_in_memory(self):
+        self.check()
+
+    def test_on_disk(self):
+        self.check("--scratch", "disk")
+
+    def test_of_an_image(self):
+        loaded = self.kern("import", self.root, "diff.test/it", report=False)
+        self.assertEqual(loaded.code, 0, loaded)
+        self.addCleanup(self.kern, "rmi", "diff.test/it", report=False)
+        name = self.name()
+        done = self.kern("box", name, "-d", "--image", "diff.test/it", "--no-uid-range", "--", "sleep", "60", report=False)
+        self.assertEqual(done.code, 0, done)
+        self.addCleanup(self.forget, name)
+        self.sh(name, "echo x >/etc/new; rm /etc/passwd")
+        found = self.changes(name)
+        for line in ("C /etc", "A /etc/new", "D /etc/passwd"):
+            self.assertIn(line, found)
+
+    def test_where_there_are_none(self):
+        name = self.name()
+        self.assertEqual(self.kern("box", name, "-d", "--", "sleep", "60", report=False).code, 0)
+        self.addCleanup(self.forget, name)
+        self.assert_failed(self.kern("diff", name, report=False), 1, "a view of the host")
+        bound = self.folder()
+        name = self.detach("sleep", "60", options=["--read-only"])
+        self.assertEqual([line for line in self.changes(name) if line[0] == "D"], [])
+        self.assert_failed(self.kern("diff", "nobody", report=False), 1, "no running box named 'nobody'")
+        self.assert_failed(self.kern("diff", report=False), 1, "which box?")
+        os.rmdir(bound)
+
+    def test_hostile_names(self):
+        name = self.detach("sleep", "60")
+        self.sh(name, "cd /tmp; for i in $(seq 210); do mkdir d; cd d; done; ln -s /etc/passwd /tmp/l; ln -s ../.. /tmp/up")
+        done = self.kern("diff", name, report=False)
+        self.assertEqual(done.code, 1)
+        self.assertIn("cannot look into", done.err)
+        self.assertIn("A /tmp/up\n", done.out)
+        self.assertNotIn("passwd", done.out)
+
+
 if __name__ == "__main__":
     kerntest.main()
