@@ -265,7 +265,7 @@ struct kern_box {
     int epoll_fd, channel_fd, child_channel_fd, outer_pidfd, signal_fd, control_fd;
     struct core_terminal terminal;
     struct winsize window;
-    int root_fd, proc_fd;              /* child: the new root; a procfs without covers */
+    int root_fd, proc_fd;              /* child: the new root and its procfs */
     int sys_fd;                        /* child: its /sys, or -1 */
     bool sys_sealed;                   /* child: it is read-only */
     int scratch_fd, scratch_parent_fd; /* child: the run directory, to mount the root on */

@@ -175,15 +175,17 @@ static int cover_proc(struct kern_error *err)
     return failed;
 }
 
-/* A second mount of the same procfs, never attached: the covers are not on it, and it is closed at exec. */
+/* What the box itself needs of /proc is not covered, except for --sysctl: that takes a second mount of the same procfs, never
+ * attached. It is closed at exec, which makes the kernel wait for all its readers (RCU): a fiftieth of a start, so only then.
+ * Inside another sandbox it is not to be had. */
 static int keep_uncovered(kern_box *box, int proc, struct kern_error *err)
 {
-    /* Inside another sandbox the call is not to be had; what the box itself needs of /proc is not covered. */
-    int copy = kern_nested(box) ? sys_open(proc, ".", O_PATH | O_DIRECTORY, 0)
-                                : sys_open_tree(proc, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | O_CLOEXEC);
-    if (copy < 0)
-        return kern_fail(err, -copy, "cannot keep the box's procfs");
-    kern_child_proc(box, copy);
+    int second = kern_get_count(kern_options(box), "sysctl") > 0 && !kern_nested(box);
+    int kept = second != 0 ? sys_open_tree(proc, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | O_CLOEXEC)
+                           : sys_open(proc, ".", O_PATH | O_DIRECTORY, 0);
+    if (kept < 0)
+        return kern_fail(err, -kept, "cannot keep the box's procfs");
+    kern_child_proc(box, kept);
     return 0;
 }
 

@@ -89,7 +89,7 @@ struct kern_bind {
 int32_t kern_child_bind(const kern_box *box, const struct kern_bind *bind);
 /* kern itself runs under another sandbox's filter, which may kill for the newer mount calls. */
 int32_t kern_nested(const kern_box *box);
-/* enter: a procfs of the box without the read-only covers, for --sysctl. */
+/* enter: the procfs of the box; with --sysctl one without the read-only covers. */
 void kern_child_proc(kern_box *box, int32_t fd);
 int32_t kern_child_get_proc(const kern_box *box);
 /* prepare: directories of kern's own that no volume may reach: 1 when `path` lies in one of them. A volume that contains
