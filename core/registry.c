@@ -3,6 +3,7 @@
  * RUN/boxes/NAME   state of a box, "key value" lines, locked while any process of its supervision lives
  * RUN/sockets/NAME  its control socket, once it has lived for a moment
  * RUN/exited/NAME   how a detached box of that name ended, for a day; RUN/logs/NAME/ what it printed
+ * RUN/swept         its time: when the last whole sweep began
  * RUN/id-blocks     byte N is locked: the block of host ids that a box of real root has */
 #include "registry.h"
 
@@ -10,6 +11,7 @@
 #include "cleanup.h"
 #include "records.h"
 #include "scratch.h"
+#include "supervise.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -315,8 +317,30 @@ int core_registry_folder(int run_fd, const char *name)
     return boxes >= 0 && check_private(boxes, name, &ignored) == 0 ? steal_fd(&boxes) : -1;
 }
 
-static void sweep_one(int run_fd)
+/* Of boxes that start together one sweeps for all: a sweep that began after this box's start saw whatever this one would see.
+ * The stamp is on the monotonic clock, which nobody sets; of another boot it lies outside. */
+static bool was_swept_since(int run_fd, int64_t start_ns)
 {
+    struct stat st;
+    if (start_ns == 0 || fstatat(run_fd, "swept", &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return false;
+    int64_t began = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    return began >= start_ns && began <= core_now_ns();
+}
+
+static void note_sweep(int run_fd, int64_t began)
+{
+    auto_fd fd = openat(run_fd, "swept", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    const struct timespec at = {.tv_sec = began / 1000000000, .tv_nsec = began % 1000000000};
+    if (fd >= 0)
+        (void)futimens(fd, (const struct timespec[]){at, at}); /* unstamped, the next box sweeps, too */
+}
+
+static void sweep_one(int run_fd, int64_t start_ns)
+{
+    if (was_swept_since(run_fd, start_ns))
+        return;
+    int64_t began = core_now_ns();
     auto_fd boxes = core_registry_folder(run_fd, "boxes");
     /* One sweeper at a time is enough: whoever comes second finds the work being done. */
     if (boxes < 0 || flock(boxes, LOCK_EX | LOCK_NB) != 0)
@@ -338,15 +362,16 @@ static void sweep_one(int run_fd)
         (void)unlinkat(run_fd, path, 0); /* we hold its lock; a failure leaves it for the next run */
     }
     core_records_forget(run_fd);
+    note_sweep(run_fd, began);
 }
 
 void core_registry_sweep(const kern_box *box)
 {
-    sweep_one(box->run_fd);
+    sweep_one(box->run_fd, box->start_ns);
     for (unsigned choice = 0; choice < PLACES; choice++) {
         auto_fd fd = open_other(box, choice);
         if (fd >= 0)
-            sweep_one(fd);
+            sweep_one(fd, box->start_ns);
     }
 }
 
@@ -370,6 +395,6 @@ void core_registry_sweep_all(void)
     for (unsigned choice = 0; choice < PLACES; choice++) {
         auto_fd run = core_registry_run(choice);
         if (run >= 0)
-            sweep_one(run);
+            sweep_one(run, 0);
     }
 }
