@@ -444,6 +444,15 @@ int kern_box_record_group(kern_box *box, const char *path, struct kern_error *er
     return core_registry_record(box, "group", path, err);
 }
 
+int kern_box_record_project(kern_box *box, uint32_t id, const char *path, struct kern_error *err)
+{
+    char value[480];
+    int length = snprintf(value, sizeof(value), "%u %s", id, path);
+    if (length >= (int)sizeof(value) || strchr(path, '\n') != NULL)
+        return -ENAMETOOLONG;
+    return core_registry_record(box, "project", value, err);
+}
+
 void kern_box_cgroup2(kern_box *box, int32_t fd)
 {
     box->cgroup_fd = fd;

@@ -10,6 +10,7 @@
 #include "cgroup_sweep.h"
 #include "cleanup.h"
 #include "records.h"
+#include "rootfs_project.h"
 #include "scratch.h"
 #include "supervise.h"
 
@@ -271,7 +272,9 @@ static void sweep_line(int run, const char *name, const char *pid, const char *k
     if (strcmp(key, "group") == 0 && is_group_of(value, name, pid))
         (void)cgroup_sweep(value); /* judges the path itself; what is busy stays for the next run */
     else if (strcmp(key, "socket") == 0 && strcmp(value, mine) == 0)
-        (void)unlinkat(run, value, 0);                      /* gone already is as good */
+        (void)unlinkat(run, value, 0); /* gone already is as good */
+    else if (strcmp(key, "project") == 0)
+        rootfs_project_sweep(value, (pid_t)atoi(pid));      /* judges it itself */
     (void)snprintf(mine, sizeof(mine), "%s.%s", name, pid); /* names and numbers are bounded */
     if (strcmp(key, "scratch") == 0 && strcmp(value, mine) == 0)
         core_scratch_sweep(value);

@@ -1,10 +1,12 @@
-/* Volumes with a size (-v SRC:DST:rw,max=SIZE). A directory of the host has no size of its own, so it is measured while the box
+/* Volumes with a size (-v SRC:DST:rw,max=SIZE). A directory of the host has no size of its own. For real root on a file system with
+ * project quotas the kernel gives it one (rootfs_project.c); everywhere else it is measured while the box
  * runs: a copy of kern walks through it again and again, and when it holds too much, the supervisor ends the box with the fault
  * workspace_full. That is a soft limit: what is written between two looks is written. prepare and the supervisor's part run in kern.
  *
  * The meter reads what the box made. It may read all of it, whatever the modes are (else a directory without any would hide
  * what is in it), and nothing else: by descriptors, without following links, within one file system. What cannot be measured
  * counts as too much. */
+#include "rootfs_project.h"
 #include "rootfs_state.h"
 
 #include "kern/cleanup.h"
@@ -133,6 +135,8 @@ _Noreturn static void run_meter(const struct rootfs_bounds *bounds, int outer, i
     while (finding.code == 0) {
         int64_t began = now_us();
         for (uint32_t i = 0; i < bounds->count; i++) {
+            if (bounds->volume[i].project != 0)
+                continue;
             int found = measure(bounds->volume[i].fd, bounds->volume[i].max);
             if (found == 0)
                 continue;
@@ -215,12 +219,41 @@ static int start_timer(kern_box *box, struct rootfs_bounds *bounds, struct kern_
     return kern_watch(box, bounds->timer, EPOLLIN, on_timer, err);
 }
 
-static void report(kern_box *box, const char *target, uint64_t max)
+/* One row for all volumes: where one is only measured, it says so. */
+static void report(kern_box *box, const struct rootfs_bounds *bounds, const char *target, uint64_t max)
 {
-    struct kern_limit limit = {.name = "workspace", .enforced = 1, .by = "supervised"};
+    struct kern_limit limit = {.name = "workspace", .enforced = 1, .by = "quota"};
+    for (uint32_t i = 0; i < bounds->count; i++)
+        if (bounds->volume[i].project == 0)
+            (void)snprintf(limit.by, sizeof(limit.by), "supervised");  /* fits */
     (void)snprintf(limit.asked, sizeof(limit.asked), "%" PRIu64, max); /* fits */
     kern_limit_set(box, &limit);
     kern_report_int(box, target, (int64_t)max);
+}
+
+/* A box without a user namespace of its own could give its files to another project. */
+static bool may_have_quota(const kern_box *box)
+{
+    const char *userns = kern_get_string(kern_options(box), "userns");
+    return geteuid() == 0 && (userns == NULL || strcmp(userns, "host") != 0) &&
+           kern_get_int(kern_options(box), "plan") == 0;
+}
+
+/* The project's id, or 0: then the volume is measured. */
+static uint32_t hold_by_quota(kern_box *box, int fd, uint32_t index, uint64_t max, struct kern_error *err)
+{
+    char link[40], path[480];
+    uint32_t id = rootfs_project_id(getpid(), index);
+    if (!may_have_quota(box) || rootfs_project_probe(fd, id) != 0)
+        return 0;
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
+    ssize_t length = readlink(link, path, sizeof(path));
+    if (length <= 0 || length == (ssize_t)sizeof(path))
+        return 0;
+    path[length] = '\0';
+    if (kern_box_record_project(box, id, path, err) != 0)
+        return 0;
+    return rootfs_project_hold(fd, id, max) == 0 ? id : 0;
 }
 
 int rootfs_bound_volume(kern_box *box, struct rootfs_state *state, int fd, const char *target, uint64_t max,
@@ -241,8 +274,12 @@ int rootfs_bound_volume(kern_box *box, struct rootfs_state *state, int fd, const
     bounds->count++;
     if (copy == NULL || own < 0)
         return kern_fail(err, ENOMEM, "cannot keep volume \"%s\"", target);
-    report(box, target, max);
-    return bounds->timer >= 0 ? 0 : start_timer(box, bounds, err);
+    uint32_t project = hold_by_quota(box, fd, bounds->count - 1, max, err);
+    if (err->category != KERN_ERROR_NONE)
+        return -EIO;
+    bounds->volume[bounds->count - 1].project = project;
+    report(box, bounds, target, max);
+    return project != 0 || bounds->timer >= 0 ? 0 : start_timer(box, bounds, err);
 }
 
 void rootfs_bounds_init(struct rootfs_bounds *bounds)
@@ -257,6 +294,8 @@ void rootfs_bounds_end(kern_box *box, struct rootfs_bounds *bounds)
     kern_close_fd(&bounds->timer);
     end_meter(box, bounds);
     for (uint32_t i = 0; i < bounds->count; i++) {
+        if (bounds->volume[i].project != 0)
+            rootfs_project_release(bounds->volume[i].fd, bounds->volume[i].project);
         free(bounds->volume[i].target);
         kern_close_fd(&bounds->volume[i].fd);
     }

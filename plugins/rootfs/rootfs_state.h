@@ -15,7 +15,8 @@ struct rootfs_bounds {
     struct {
         char *target;
         uint64_t max;
-        int fd; /* O_PATH of the directory on the host */
+        int fd;           /* O_PATH of the directory on the host */
+        uint32_t project; /* whose quota holds it to the size; 0: it is measured */
     } volume[ROOTFS_BOUNDED_MOST];
     uint32_t count;
     int timer, channel; /* or -1 */
@@ -35,7 +36,8 @@ struct rootfs_state {
 /* prepare: volumes and tmpfs of the options become mounts of the box; the sizes given are taken off *budget. */
 struct kern_box;
 int rootfs_add_volumes(struct kern_box *box, struct rootfs_state *state, struct kern_error *err);
-/* prepare: the volume at `target` may hold that much: what `fd` stands for is measured while the box runs. */
+/* prepare: the volume at `target` may hold that much: by a project quota where the file system has one, else what `fd` stands for
+ * is measured while the box runs. */
 int rootfs_bound_volume(struct kern_box *box, struct rootfs_state *state, int fd, const char *target,
                         uint64_t max, struct kern_error *err);
 void rootfs_bounds_init(struct rootfs_bounds *bounds);

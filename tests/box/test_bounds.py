@@ -1,11 +1,15 @@
 """Volumes with a size: -v SRC:DST:rw,max=SIZE. A box whose volume holds more is ended with the fault workspace_full, whatever it
 does to hide it; what fits is left alone."""
 
+import fcntl
 import os
+import shutil
 import signal
+import struct
+import subprocess
 
 import kerntest
-from kerntest import BoxCase, as_root_and_user
+from kerntest import BoxCase, as_root, as_root_and_user
 
 MIB = 1 << 20
 
@@ -88,6 +92,116 @@ class Bounds(BoxCase):
         box.signal(signal.SIGKILL)
         box.wait()
         self.assertTrue(kerntest.eventually(lambda: not kerntest.our_processes()))
+
+
+@as_root
+class Quota(BoxCase):
+    """On a file system with project quotas the kernel itself holds a volume to its size."""
+
+    @classmethod
+    def prepare_class(cls):
+        if shutil.which("mkfs.ext4", path="/usr/sbin:/sbin") is None or not os.path.exists("/dev/loop-control"):
+            kerntest.skip("no mkfs.ext4 or no loop devices on this machine")
+
+    def setUp(self):
+        super().setUp()
+        self.disk = self.folder(0o755)
+        image = self.file()
+        os.truncate(image, 48 * MIB)
+        done = subprocess.run(f"mkfs.ext4 -q -F -O quota,project {image} && mount -o loop,prjquota {image} {self.disk}",
+                              shell=True, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            kerntest.skip("this kernel has no project quotas: " + done.stderr.strip().splitlines()[0])
+        self.addCleanup(subprocess.run, ["umount", "-l", self.disk], check=True)
+        self.work = os.path.join(self.disk, "work")
+        os.mkdir(self.work)
+        os.chmod(self.work, 0o777)
+
+    def project(self, path):
+        """Its id and whether what is made in it inherits that."""
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            flags, _, _, project, _ = struct.unpack("5I8x", fcntl.ioctl(fd, 0x801c581f, bytes(28)))
+        finally:
+            os.close(fd)
+        return project, flags & 0x200 != 0
+
+    def run_in(self, script, size="2m", options=(), **keywords):
+        return self.rooted("/bin/sh", "-c", script, options=["-q", "-v", f"{self.work}:/w:rw,max={size}", *options], **keywords)
+
+    def assert_free(self):
+        for folder, _, files in os.walk(self.work):
+            for path in [folder, *(os.path.join(folder, name) for name in files)]:
+                if not os.path.islink(path):
+                    self.assertEqual(self.project(path), (0, False), path)
+
+    def test_the_write_that_does_not_fit_fails(self):
+        os.makedirs(os.path.join(self.work, "old/deep"))
+        kerntest.write(os.path.join(self.work, "old/deep/file"), "x" * MIB, 0o644)
+        os.symlink("/etc/passwd", os.path.join(self.work, "link"))
+        result = self.run_in("mkdir /w/new; dd if=/dev/zero of=/w/new/f bs=64k count=80; stat -c %s /w/new/f; rm /w/new/f;"
+                             "dd if=/dev/zero of=/w/f bs=64k count=8 2>/dev/null && echo again; df -k /w | tail -1")
+        self.assertEqual((result.code, result.fault), (0, None), result)
+        self.assertEqual(result.report["limits"]["workspace"], {"asked": 2 * MIB, "enforced": True, "by": "quota"})
+        self.assertIn("quota exceeded", result.err.lower())
+        size, again, free = result.out.splitlines()
+        self.assertTrue(MIB - 65536 <= int(size) <= MIB, result.out)
+        self.assertEqual((again, free.split()[1]), ("again", "2048"))
+        self.assert_free()
+
+    def test_more_than_that_before(self):
+        kerntest.write(os.path.join(self.work, "old"), "x" * 3 * MIB, 0o644)
+        result = self.run_in("sleep 10")
+        self.assertEqual((result.code, result.fault), (137, "workspace_full"), result)
+        self.assertEqual(result.report["limits"]["workspace"]["by"], "supervised")
+        self.assert_free()
+
+    def test_two_boxes(self):
+        """The second one finds it held and is measured; another directory has a project of its own."""
+        first = self.start("box", "-q", "-v", f"{self.work}:/w:rw,max=2m", "--", "sh", "-c", "echo up; exec sleep 60")
+        self.assertEqual(first.line(), "up\n")
+        held, inherits = self.project(self.work)
+        self.assertTrue(0x4b000000 <= held < 0x4d000000 and inherits, held)
+        self.assertEqual(self.run_in("true").report["limits"]["workspace"]["by"], "supervised")
+        other = os.path.join(self.disk, "other")
+        os.mkdir(other)
+        result = self.rooted("true", options=["-v", f"{other}:/w:max=1m"])
+        self.assertEqual(result.report["limits"]["workspace"]["by"], "quota", result)
+        self.assertEqual(self.project(self.work), (held, True))
+        first.signal(signal.SIGTERM)
+        first.wait()
+        self.assert_free()
+
+    def test_a_killed_kern_leaves_nothing(self):
+        box = self.start("box", "-q", "-v", f"{self.work}:/w:rw,max=2m", "--", "sh", "-c", "echo x > /w/f; echo up; exec sleep 60")
+        self.assertEqual(box.line(), "up\n")
+        box.signal(signal.SIGKILL)
+        box.wait()
+        self.assertNotEqual(self.project(self.work)[0], 0)
+        self.assertTrue(kerntest.eventually(lambda: not kerntest.our_processes()))
+        self.kern("box", "-q", "--", "true")
+        self.assertTrue(kerntest.eventually(lambda: self.project(self.work) == (0, False)))
+        self.assert_free()
+        self.assertEqual(self.run_in("true").report["limits"]["workspace"]["by"], "quota")
+
+    def test_the_box_cannot_leave_its_project(self):
+        kerntest.need("python3")
+        script = "import fcntl, struct, os\nfd = os.open('/w', os.O_RDONLY)\nhave = bytearray(fcntl.ioctl(fd, 0x801c581f, bytes(28)))\n" \
+                 "for flags, project in ((0, 0), (0x200, 7), (0, struct.unpack_from('I', have, 12)[0])):\n" \
+                 "  want = struct.pack('5I8x', flags, 0, 0, project, 0)\n" \
+                 "  try: fcntl.ioctl(fd, 0x401c5820, want); print('left')\n  except OSError as e: print('refused')"
+        result = self.box("/usr/bin/python3", "-c", script, options=["-q", "-v", f"{self.work}:/w:rw,max=2m"])
+        self.assertEqual(result.out, "refused\n" * 3, result)
+
+    def test_somebody_elses_project_is_not_touched(self):
+        fd = os.open(self.work, os.O_RDONLY)
+        fcntl.ioctl(fd, 0x401c5820, struct.pack("5I8x", 0x200, 0, 0, 77, 0))
+        os.close(fd)
+        self.assertEqual(self.run_in("true").report["limits"]["workspace"]["by"], "supervised")
+        self.assertEqual(self.project(self.work), (77, True))
+
+    def test_without_a_user_namespace_it_is_measured(self):
+        self.assertEqual(self.run_in("true", options=["--userns=host"]).report["limits"]["workspace"]["by"], "supervised")
 
 
 if __name__ == "__main__":
