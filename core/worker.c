@@ -5,24 +5,16 @@
 #include "cleanup.h"
 #include "log.h"
 
+#include <kern/foundation.h>
+
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-#if defined(__x86_64__)
-#define OUR_ARCH AUDIT_ARCH_X86_64
-#else
-#define OUR_ARCH AUDIT_ARCH_AARCH64
-#endif
 
 static int compare(const void *a, const void *b)
 {
@@ -58,41 +50,6 @@ static int drop_capabilities(void)
     return syscall(SYS_capset, &header, none) == 0 ? 0 : -errno;
 }
 
-/* A denylist is enough here: what a worker may do is bounded by its descriptors and its lack of capabilities; the filter
- * takes away the ways to another process and to new programs. */
-static int install_filter(void)
-{
-#define DENY(call) \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (call), 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OUR_ARCH, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        DENY(SYS_execve),
-        DENY(SYS_execveat),
-        DENY(SYS_ptrace),
-        DENY(SYS_process_vm_readv),
-        DENY(SYS_process_vm_writev),
-        DENY(SYS_pidfd_getfd),
-        DENY(SYS_mount),
-        DENY(SYS_umount2),
-        DENY(SYS_unshare),
-        DENY(SYS_bpf),
-        DENY(SYS_perf_event_open),
-        DENY(SYS_keyctl),
-        DENY(SYS_userfaultfd),
-        DENY(SYS_io_uring_setup),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-#undef DENY
-    struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-        return -errno;
-    return 0;
-}
-
 _Noreturn static void run(kern_box *box, struct core_worker *worker, pid_t parent)
 {
     struct core_plugin *owner = worker->owner;
@@ -110,7 +67,8 @@ _Noreturn static void run(kern_box *box, struct core_worker *worker, pid_t paren
         _exit(1);
     if (getppid() != parent)
         _exit(0); /* kern died before the wish was made */
-    if (keep_only(worker->fd, worker->count) != 0 || drop_capabilities() != 0 || install_filter() != 0) {
+    if (keep_only(worker->fd, worker->count) != 0 || drop_capabilities() != 0 ||
+        kern_confine_calls(KERN_CALLS_NETWORK | KERN_CALLS_FORK | KERN_CALLS_JOIN | KERN_CALLS_FILES) != 0) {
         core_log_failure("cannot confine the worker of plugin %s", owner->name);
         _exit(1);
     }

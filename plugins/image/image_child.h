@@ -10,7 +10,8 @@
 int image_wait_child(int32_t pid);
 
 /* In a child: closes all but the standard streams and `keep`, which become 100, 101, ...; makes `root` (-1: none) its
- * root where it may; keeps no capability but those in the mask. 0 or -errno. */
+ * root where it may, and leaves it no file by name but below that (-1: none at all), no way to other processes and no socket;
+ * keeps no capability but those in the mask. 0 or -errno. */
 int image_confine(int root, const int *keep, size_t count, uint32_t caps);
 #define IMAGE_KEPT(n) (100 + (n))
 

@@ -2,28 +2,18 @@
 #include "registry_confine.h"
 
 #include "kern/cleanup.h"
+#include "kern/foundation.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/audit.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
 #include <linux/landlock.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-
-#if defined(__x86_64__)
-#define OUR_ARCH AUDIT_ARCH_X86_64
-#else
-#define OUR_ARCH AUDIT_ARCH_AARCH64
-#endif
 
 #define NOBODY 65534u
 
@@ -99,59 +89,6 @@ static void hide_files(void)
     (void)syscall(SYS_landlock_restrict_self, ruleset, 0); /* as before 5.13 */
 }
 
-/* Ways to other processes, to new programs and into the kernel. Sockets are for the network (netlink: resolvers look at the
- * addresses of the machine): a local one would lead to agents and daemons that trust the user. */
-static int install_filter(void)
-{
-#define LOAD(field)  BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define REFUSE(code) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (code))
-#define IS(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (n))
-#define DENY(call)   IS(call, 1), REFUSE(EPERM)
-#define IS_DOMAIN(what) \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (what), 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-    struct sock_filter filter[] = {
-        LOAD(arch),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OUR_ARCH, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-        LOAD(nr),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1), /* x32: the same calls by other numbers */
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-        DENY(SYS_execve),
-        DENY(SYS_execveat),
-        DENY(SYS_ptrace),
-        DENY(SYS_process_vm_readv),
-        DENY(SYS_process_vm_writev),
-        DENY(SYS_pidfd_open),
-        DENY(SYS_pidfd_getfd),
-        DENY(SYS_kill),
-        DENY(SYS_mount),
-        DENY(SYS_umount2),
-        DENY(SYS_unshare),
-        DENY(SYS_setns),
-        DENY(SYS_bpf),
-        DENY(SYS_perf_event_open),
-        DENY(SYS_keyctl),
-        DENY(SYS_add_key),
-        DENY(SYS_request_key),
-        DENY(SYS_userfaultfd),
-        DENY(SYS_io_uring_setup),
-        IS(SYS_socket, 8),
-        LOAD(args[0]),
-        IS_DOMAIN(AF_INET),
-        IS_DOMAIN(AF_INET6),
-        IS_DOMAIN(AF_NETLINK),
-        REFUSE(EAFNOSUPPORT),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-#undef LOAD
-#undef REFUSE
-#undef IS
-#undef DENY
-#undef IS_DOMAIN
-    struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
-    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 ? 0 : -errno;
-}
-
 int registry_confine(int keep, int parent, struct kern_error *err)
 {
     sigset_t none;
@@ -167,7 +104,9 @@ int registry_confine(int keep, int parent, struct kern_error *err)
         r = -errno;
     if (r == 0)
         hide_files();
-    r = r < 0 ? r : install_filter();
+    r = r < 0 ? r
+              : kern_confine_calls(KERN_CALLS_NETWORK | KERN_CALLS_FORK |
+                                   KERN_CALLS_FILES); /* resolvers are threads */
     if (r < 0)
         return kern_fail(err, -r, "cannot confine the registry worker");
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);        /* credentials belong into no core file */

@@ -210,6 +210,13 @@ void kern_report_call(kern_box *box, const char *name, const char *program, int3
 void *kern_companion(kern_box *box, const char *object, const char *function, struct kern_error *err);
 int32_t kern_privileged(const kern_box *box);
 int32_t kern_untrusted(const kern_box *box);
+/* In a process of the caller's own that reads what strangers wrote, never in kern itself: a filter from now on, which takes away
+ * the ways to other processes, to new programs and into the kernel, and all sockets. Sets no_new_privs. 0 or -errno. */
+#define KERN_CALLS_NETWORK 1u /* new sockets of the network; never local ones */
+#define KERN_CALLS_FORK    2u /* threads and processes */
+#define KERN_CALLS_JOIN    4u /* namespaces and processes whose descriptors it was given */
+#define KERN_CALLS_FILES   8u /* files by their names */
+int kern_confine_calls(uint32_t allow);
 
 /* ---- image: what the registry client needs of kern; called in kern, by prepare or by a verb ---- */
 /* [registry] of the user's own kern.toml or the system's, never of a file that --config or KERN_CONFIG names. The keys are

@@ -78,7 +78,10 @@ static int32_t work(kern_box *box, void *block, const int32_t *fds, uint32_t cou
             dprintf(log, " %d", fd);
     char *none[] = {NULL};
     (void)execve("/bin/true", none, none);
-    dprintf(log, "\nexecve %s\npid %d\n", strerrorname_np(errno), (int)getpid());
+    int refused = errno;
+    int local = socket(AF_UNIX, SOCK_STREAM, 0);
+    dprintf(log, "\nexecve %s\nlocal-socket %s\npid %d\n", strerrorname_np(refused),
+            local < 0 ? strerrorname_np(errno) : "made", (int)getpid());
     for (;;)
         pause();
 }
