@@ -2,30 +2,7 @@
 #ifndef CORE_VERBS_IMAGE_H
 #define CORE_VERBS_IMAGE_H
 
-#include "kern/plugin.h"
-
-#define IMAGE_LIMITS                                                                           \
-    {.name = "max-size",                                                                       \
-     .type = KERN_SIZE,                                                                        \
-     .flags = KERN_OPT_FLAG,                                                                   \
-     .arg = "SIZE",                                                                            \
-     .min = 1,                                                                                 \
-     .max = INT64_MAX,                                                                         \
-     .fallback = "64g",                                                                        \
-     .help = "refuse a layer that unpacks to more"},                                           \
-        {.name = "max-ratio",                                                                  \
-         .type = KERN_INT,                                                                     \
-         .flags = KERN_OPT_FLAG,                                                               \
-         .arg = "N",                                                                           \
-         .min = 1,                                                                             \
-         .max = 1000000,                                                                       \
-         .fallback = "250",                                                                    \
-         .help = "refuse a layer that grows to more than N times its size"},                   \
-    {                                                                                          \
-        .name = "max-entries", .type = KERN_INT, .flags = KERN_OPT_FLAG, .arg = "N", .min = 1, \
-        .max = INT64_C(1000000000), .fallback = "1000000",                                     \
-        .help = "refuse a layer of more files and directories"                                 \
-    }
+#include "image/registry_manifest.h"
 
 static const struct kern_option load_flags[] = {
     {.name = "input",
@@ -34,7 +11,7 @@ static const struct kern_option load_flags[] = {
      .arg = "FILE",
      .letter = "i",
      .help = "archive, or directory of an OCI layout (default: standard input)"},
-    IMAGE_LIMITS,
+    IMAGE_LIMITS(KERN_OPT_FLAG),
     {.name = NULL},
 };
 
@@ -62,7 +39,7 @@ static const struct kern_option import_flags[] = {
      .arg = "U[:G]",
      .letter = "u",
      .help = "user of the image"},
-    IMAGE_LIMITS,
+    IMAGE_LIMITS(KERN_OPT_FLAG),
     {.name = NULL},
 };
 
@@ -82,5 +59,4 @@ static const struct kern_option images_flags[] = {
     {.name = NULL},
 };
 
-#undef IMAGE_LIMITS
 #endif

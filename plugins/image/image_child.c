@@ -62,7 +62,15 @@ static int start_helper(const char *program, pid_t target, uint32_t own, uint32_
         argv[2 + i] = words[i];
     }
     char *none[] = {NULL};
-    return -posix_spawnp(ret_pid, program, NULL, NULL, argv, none);
+    posix_spawn_file_actions_t quiet;
+    if (posix_spawn_file_actions_init(&quiet) != 0)
+        return -ENOMEM;
+    /* kern says what failed; and a pull that is stopped takes the target away from them. */
+    int failed = posix_spawn_file_actions_addopen(&quiet, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    if (failed == 0)
+        failed = posix_spawnp(ret_pid, program, &quiet, NULL, argv, none);
+    (void)posix_spawn_file_actions_destroy(&quiet); /* frees memory only */
+    return -failed;
 }
 
 /* Side by side: each takes some milliseconds. */

@@ -172,9 +172,19 @@ int image_store_open(struct image_store **ret_store, struct kern_error *err)
     return image_store_open_with(&ids, ret_store, err);
 }
 
-void image_store_set_limits(struct image_store *store, uint64_t bytes, uint64_t ratio, uint64_t entries)
+void image_store_set_limits(struct image_store *store, const kern_values *values)
 {
-    store->limits = (struct image_limits){.bytes = bytes, .ratio = ratio, .entries = entries};
+    const struct {
+        const char *name;
+        uint64_t *limit;
+    } all[] = {{"max-size", &store->limits.bytes},
+               {"max-ratio", &store->limits.ratio},
+               {"max-entries", &store->limits.entries}};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        int64_t value = kern_get_int(values, all[i].name);
+        if (value > 0)
+            *all[i].limit = (uint64_t)value;
+    }
 }
 
 void image_store_close(struct image_store *store)

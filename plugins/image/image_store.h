@@ -23,9 +23,9 @@ struct image_store;
  * while something is being freed. */
 int image_store_open(struct image_store **ret_store, struct kern_error *err);
 void image_store_close(struct image_store *store); /* NULL is fine */
-/* What one layer may be at most: bytes unpacked, bytes for each byte packed (past the first 64 MiB), entries. The
- * options image-max-* of the caller; the defaults hold without this call. */
-void image_store_set_limits(struct image_store *store, uint64_t bytes, uint64_t ratio, uint64_t entries);
+/* What one layer may be at most: bytes unpacked, bytes for each byte packed (past the first 64 MiB), entries. From the options
+ * max-size, max-ratio and max-entries, as far as they were given; else what held before stays. */
+void image_store_set_limits(struct image_store *store, const kern_values *values);
 
 /* ---- Blobs ---- */
 

@@ -6,11 +6,21 @@
 #include "image_resolved.h"
 #include "image_store.h"
 
+#include <errno.h>
+
 struct image_pending {
     char name[40]; /* below layers/IDS, until it is synced */
     char hex[IMAGE_DIGEST_SIZE];
     int fd; /* locked: somebody is at work here */
 };
+
+/* After the refusal of a layer that is beyond a limit: where it is raised. */
+static inline int image_hint_limit(struct kern_error *err, const char *option)
+{
+    kern_hint(err, "if you trust its source: %s in [registry] of kern.toml, or --%s of kern load", option,
+              option);
+    return -EINVAL;
+}
 
 struct image_limits {
     uint64_t bytes;   /* of one layer, unpacked */

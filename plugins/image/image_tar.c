@@ -39,14 +39,18 @@ static struct archive *open_tar(int in, struct kern_error *err)
 static int check_budget(struct image_tar *t, struct archive_entry *entry)
 {
     int64_t size = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : 0;
-    if (++t->result->entries > t->limits.entries)
-        return kern_refuse(t->err, 0, "cannot unpack a layer: it has more than %llu entries",
-                           (unsigned long long)t->limits.entries);
+    if (++t->result->entries > t->limits.entries) {
+        kern_refuse(t->err, 0, "cannot unpack a layer: it has more than %llu entries",
+                    (unsigned long long)t->limits.entries);
+        return image_hint_limit(t->err, "max-entries");
+    }
     if (size < 0)
         return kern_refuse(t->err, 0, "cannot unpack \"%s\": its size is negative", t->name);
-    if ((uint64_t)size > t->limits.bytes || t->result->bytes + (uint64_t)size > t->limits.bytes)
-        return kern_refuse(t->err, 0, "cannot unpack a layer: its files are larger than %llu bytes",
-                           (unsigned long long)t->limits.bytes);
+    if ((uint64_t)size > t->limits.bytes || t->result->bytes + (uint64_t)size > t->limits.bytes) {
+        kern_refuse(t->err, 0, "cannot unpack a layer: its files are larger than %llu bytes",
+                    (unsigned long long)t->limits.bytes);
+        return image_hint_limit(t->err, "max-size");
+    }
     t->result->bytes += (uint64_t)size;
     return 0;
 }

@@ -1,6 +1,8 @@
 /* The way from a verb to what it does; see image_tool.h. Runs in the process of the verb. */
 #include "image_tool.h"
 
+#include "kern/foundation.h"
+
 #include "kern/cleanup.h"
 
 #include <stdio.h>
@@ -9,19 +11,17 @@
 int image_open_for(const struct image_call *call, struct image_store **ret_store, struct kern_error *err)
 {
     struct image_store *store = NULL;
-    int failed = image_store_open(&store, err);
-    if (failed != 0)
-        return failed;
-    int64_t bytes = kern_get_int(call->values, "max-size"), ratio = kern_get_int(call->values, "max-ratio"),
-            entries = kern_get_int(call->values, "max-entries");
-    if (bytes > 0)
-        store->limits.bytes = (uint64_t)bytes;
-    if (ratio > 0)
-        store->limits.ratio = (uint64_t)ratio;
-    if (entries > 0)
-        store->limits.entries = (uint64_t)entries;
-    *ret_store = store;
-    return 0;
+    kern_values *settings = NULL;
+    int failed = kern_registry_open(&settings, err);
+    if (failed == 0)
+        failed = image_store_open(&store, err);
+    if (failed == 0) {
+        image_store_set_limits(store, settings);
+        image_store_set_limits(store, call->values);
+        *ret_store = store;
+    }
+    kern_registry_close(settings);
+    return failed;
 }
 
 int image_tool(const char *verb, int count, char **words, const kern_values *values, struct kern_error *err)
@@ -56,12 +56,15 @@ int image_tool_has(const char *text)
     return found;
 }
 
+/* The layers were taken with caps that somebody may have raised for them once; they are known by their digests now. */
 int image_tool_repair(const char *full, int want_range, struct kern_error *err)
 {
     struct image_store *store = NULL;
     struct image_ids ids;
     image_find_ids(want_range, &ids);
     int failed = image_store_open_with(&ids, &store, err);
+    if (failed == 0)
+        store->limits = (struct image_limits){.bytes = INT64_MAX, .ratio = UINT64_MAX, .entries = UINT64_MAX};
     if (failed == 0)
         failed = image_store_repair(store, full, err);
     image_store_close(store);

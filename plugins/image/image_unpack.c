@@ -62,12 +62,16 @@ static int judge_size(const struct unpacking *u, struct kern_error *err)
 {
     const struct image_limits *limits = &u->store->limits;
     /* Files may not be larger than the cap, and what stands around them is small. */
-    if (u->decoder->written > limits->bytes + limits->bytes / 4)
-        return kern_refuse(err, 0, "cannot unpack a layer: it is larger than %llu bytes",
-                           (unsigned long long)limits->bytes);
-    if (u->decoder->written > RATIO_FROM && u->decoder->written / limits->ratio > u->decoder->read)
-        return kern_refuse(err, 0, "cannot unpack a layer: it grows to more than %llu times its size",
-                           (unsigned long long)limits->ratio);
+    if (u->decoder->written > limits->bytes + limits->bytes / 4) {
+        kern_refuse(err, 0, "cannot unpack a layer: it is larger than %llu bytes",
+                    (unsigned long long)limits->bytes);
+        return image_hint_limit(err, "max-size");
+    }
+    if (u->decoder->written > RATIO_FROM && u->decoder->written / limits->ratio > u->decoder->read) {
+        kern_refuse(err, 0, "cannot unpack a layer: it grows to more than %llu times its size",
+                    (unsigned long long)limits->ratio);
+        return image_hint_limit(err, "max-ratio");
+    }
     return 0;
 }
 

@@ -5,6 +5,28 @@
 
 #include "kern/plugin.h"
 
+/* The caps of a layer, for the verbs that take an image from a file (as flags, which win) and for this table. */
+#define IMAGE_LIMITS(where)                                                                 \
+    {.name = "max-size",                                                                    \
+     .type = KERN_SIZE,                                                                     \
+     .flags = (where),                                                                      \
+     .arg = "SIZE",                                                                         \
+     .min = 1,                                                                              \
+     .max = INT64_MAX,                                                                      \
+     .help = "refuse a layer that unpacks to more (default: 64g)"},                         \
+        {.name = "max-ratio",                                                               \
+         .type = KERN_INT,                                                                  \
+         .flags = (where),                                                                  \
+         .arg = "N",                                                                        \
+         .min = 1,                                                                          \
+         .max = 1000000,                                                                    \
+         .help = "refuse a layer that grows to more than N times its size (default: 250)"}, \
+    {                                                                                       \
+        .name = "max-entries", .type = KERN_INT, .flags = (where), .arg = "N", .min = 1,    \
+        .max = INT64_C(1000000000),                                                         \
+        .help = "refuse a layer of more files and directories (default: 1000000)"           \
+    }
+
 static const struct kern_option registry_option_table[] = {
     {.name = "mirrors",
      .type = KERN_STRING,
@@ -45,6 +67,7 @@ static const struct kern_option registry_option_table[] = {
      .min = 1,
      .max = 16,
      .help = "layers that are fetched at one time"},
+    IMAGE_LIMITS(KERN_OPT_PLUGIN),
     {.name = NULL},
 };
 

@@ -172,6 +172,8 @@ int registry_pull(struct registry_request *request, struct kern_error *err)
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     pull.unpack_limit = cpus < 1 ? 1 : cpus > 4 ? 4 : (uint32_t)cpus;
     r = image_store_open(&pull.store, err);
+    if (r == 0)
+        image_store_set_limits(pull.store, settings);
     if (r < 0 || is_here(&pull))
         return r;
     return run(&pull, &job, err);

@@ -236,6 +236,20 @@ class Faults(PullCase, unittest.TestCase):
                 registry.add_manifest(text, media, "app", "latest")
                 self.assert_refused(self.pull(f"{registry.name}/app", self.settings(registry)), part)
 
+    def test_caps_of_layers(self):
+        layers = [{f"f{i}": b"x" * 1000 for i in range(300)}]
+        for cap, part in (('max-size = "100k"', "larger than 102400 bytes"), ("max-entries = 200", "more than 200 entries")):
+            with self.subTest(cap):
+                registry = self.serve()
+                env = self.fresh(registry, extra=cap)
+                self.assert_refused(self.pull(registry.add(Image(layers)), env), part, hint=cap.split()[0] + " in [registry]")
+                self.assertEqual(self.images(env), [])
+        bomb = Image([{"zeros": bytes(90 << 20)}])
+        registry = self.serve()
+        reference = registry.add(bomb)
+        self.assert_refused(self.pull(reference, self.fresh(registry, extra="max-ratio = 100")), "more than 100 times",
+                            hint="max-ratio")
+
     def test_a_layer_that_is_no_archive(self):
         registry = self.serve()
         image = Image([noise(100_000)], packing="plain")

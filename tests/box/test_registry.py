@@ -242,7 +242,8 @@ class Table(RegistryCase, unittest.TestCase):
 
     def test_mistakes(self):
         for text, part in (("mirors = []", "mirors"), ("mirrors = 5", "mirrors"), ("attempts = 0", "attempts"), ('stall-timeout = "1ms"', "stall-timeout"),
-                           ("parallel = 99", "parallel"), ("plain-http = 5", "plain-http"), ("ca-file = 5", "ca-file")):
+                           ("parallel = 99", "parallel"), ("plain-http = 5", "plain-http"), ("ca-file = 5", "ca-file"),
+                           ('max-size = "0"', "max-size"), ("max-ratio = 0", "max-ratio"), ('max-entries = "x"', "max-entries")):
             with self.subTest(text):
                 path = self.file(f"[registry]\n{text}\n", "kern.toml")
                 result = self.kern("validate", path)
