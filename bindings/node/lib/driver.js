@@ -1,5 +1,5 @@
 "use strict";
-// The Python program that boxes run, and the frames that it speaks (see driver/boot.py).
+// The Python programs that boxes run, and the frames that they speak (see driver).
 
 const fs = require("node:fs");
 const os = require("node:os");
@@ -16,14 +16,13 @@ function source(name) {
   return (cache[name] ??= fs.readFileSync(path.join(__dirname, "driver", name)));
 }
 
-// boot.py without its comments: it is compiled at every start.
-function command() {
-  cache.boot ??= (() => {
-    const text = source("boot.py").toString("utf8").split("\n").filter((line) => !line.trimStart().startsWith("#")).join("\n");
-    return `exec(${JSON.stringify(text)}, {'__name__': 'kern_boot'})`; // a JSON string of ASCII is a Python string
-  })();
-  return ["python3", "-c", cache.boot];
+// The words that start a program of driver/, without its comments: it is parsed at every start.
+function command(name) {
+  return ["python3", "-c", (cache[`${name} -c`] ??= source(name).toString("utf8").split("\n").filter((line) => !line.startsWith("#")).join("\n"))];
 }
+
+const oneCall = () => command("boot.py");
+const warm = () => command("warm.py");
 
 function frame(kind, body) {
   const head = Buffer.alloc(HEADER);
@@ -36,14 +35,29 @@ function cell(kind, code, mark) {
   return Buffer.concat(frame(kind, Buffer.concat([mark, Buffer.from(code, "utf8")])));
 }
 
+// The code before its last line that is not indented, and the rest behind as many line breaks: only there can a last
+// expression be. The rest is empty where that takes the whole syntax to tell.
+function split(code) {
+  let at = code.length;
+  do {
+    at = at > 0 ? code.lastIndexOf("\n", at - 1) : -1;
+  } while (at >= 0 && " \t\n#".includes(code.charAt(at + 1)));
+  const start = at + 1;
+  if (" \t\n#*".includes(code.charAt(start)) || /[\r\f]/.test(code)) return [code, ""];
+  return [code.slice(0, start), "\n".repeat(code.slice(0, start).split("\n").length - 1) + code.slice(start)];
+}
+
 // What a box's descriptor 0 holds for one call.
 function oneCell(code) {
-  return Buffer.concat([...frame("H", source("helper.py")), cell("O", code, Buffer.alloc(MARK))]);
+  const parts = [...split(code).map((part) => Buffer.from(part, "utf8")), source("cell.py"), source("helper.py")];
+  let end = 0;
+  const ends = parts.map((part) => (end += part.length));
+  return Buffer.concat([Buffer.from(ends.join(" ").padEnd(64), "latin1"), ...parts]);
 }
 
 // What a box is told first that gets its cells by a socket.
 function warmUp() {
-  return Buffer.concat(frame("W", source("helper.py")));
+  return Buffer.concat(frame("W", Buffer.concat([source("cell.py"), source("helper.py")])));
 }
 
 // A nameless file that is a box's descriptor 0: holds the cell, takes the results. In memory where it can be, so that what
@@ -153,4 +167,4 @@ class Parser {
   }
 }
 
-module.exports = { CallFile, MARK, Parser, cell, command, oneCell, warmUp };
+module.exports = { CallFile, MARK, Parser, cell, oneCall, oneCell, split, warm, warmUp };

@@ -214,7 +214,7 @@ class Sandbox {
     }
     const call = new driver.CallFile(driver.oneCell(code), this.options.maxOutputBytes);
     try {
-      return await this.#run(driver.command(), timeoutS, feeds, call, signal);
+      return await this.#run(driver.oneCall(), timeoutS, feeds, call, signal);
     } finally {
       call.close();
     }

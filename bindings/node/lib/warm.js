@@ -1,6 +1,6 @@
 "use strict";
 // Boxes that are there before the call: kernel() keeps one interpreter for many cells, a pool keeps several that each
-// serve one call. Both speak with driver/boot.py over a socket that is descriptor 0 of the box.
+// serve one call. Both speak with driver/warm.py over a socket that is descriptor 0 of the box.
 
 const fs = require("node:fs");
 const net = require("node:net");
@@ -85,7 +85,7 @@ class WarmBox {
     mine.on("data", (data) => box._take(data));
     mine.write(driver.warmUp());
     try {
-      box.running = sandbox._start(driver.command(), theirs, life);
+      box.running = sandbox._start(driver.warm(), theirs, life);
     } catch (problem) {
       mine.destroy();
       throw problem;

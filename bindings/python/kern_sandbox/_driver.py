@@ -1,12 +1,14 @@
-"""The Python program that boxes run, and the frames that it speaks (see driver/boot.py)."""
+"""The Python programs that boxes run, and the frames that they speak (see driver)."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
 import functools
+import itertools
 import json
 import os
+import re
 import tempfile
 from typing import Any, List, Optional, Tuple
 
@@ -15,6 +17,7 @@ from ._result import Result
 
 HEADER = 9
 MARK = 16
+LINE = re.compile(r"^[^ \t\n#]", re.MULTILINE)
 CHUNK = 1 << 16
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 1, 2, 4
 
@@ -26,10 +29,17 @@ def source(name: str) -> bytes:
 
 
 @functools.lru_cache(maxsize=None)
-def boot() -> str:
-    """boot.py without its comments: it is compiled at every start."""
-    text = "\n".join(line for line in source("boot.py").decode().splitlines() if not line.lstrip().startswith("#"))
-    return f"exec({text!r}, {{'__name__': 'kern_boot'}})"
+def _command(name: str) -> List[str]:
+    """The words that start a program of driver/, without its comments: it is parsed at every start."""
+    return ["python3", "-c", "\n".join(line for line in source(name).decode().splitlines() if not line.startswith("#"))]
+
+
+def one_call() -> List[str]:
+    return list(_command("boot.py"))
+
+
+def warm() -> List[str]:
+    return list(_command("warm.py"))
 
 
 def frame(kind: bytes, body: bytes) -> bytes:
@@ -40,18 +50,27 @@ def cell(kind: bytes, code: str, mark: bytes) -> bytes:
     return frame(kind, mark + code.encode("utf-8", "surrogatepass"))
 
 
+def split(code: str) -> Tuple[str, str]:
+    """The code before its last line that is not indented, and the rest behind as many line breaks: only there can a last
+    expression be. The rest is empty where that takes the whole syntax to tell."""
+    at = -1
+    for found in LINE.finditer(code):
+        at = found.start()
+    if at < 0 or code[at] == "*" or "\r" in code or "\f" in code:
+        return code, ""
+    return code[:at], "\n" * code.count("\n", 0, at) + code[at:]
+
+
 def one_cell(code: str) -> bytes:
     """What a box's descriptor 0 holds for one call."""
-    return frame(b"H", source("helper.py")) + cell(b"O", code, bytes(MARK))
+    parts = [*(part.encode("utf-8", "surrogatepass") for part in split(code)), source("cell.py"), source("helper.py")]
+    ends = itertools.accumulate(len(part) for part in parts)
+    return b"".join([" ".join(map(str, ends)).ljust(64).encode(), *parts])
 
 
 def warm_up() -> bytes:
     """What a box is told first that gets its cells by a socket."""
-    return frame(b"W", source("helper.py"))
-
-
-def command() -> List[str]:
-    return ["python3", "-c", boot()]
+    return frame(b"W", source("cell.py") + source("helper.py"))
 
 
 class CallFile:

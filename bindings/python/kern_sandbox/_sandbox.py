@@ -274,7 +274,7 @@ class Sandbox:
             return result
         call = _driver.CallFile(_driver.one_cell(code), self.options.max_output_bytes)
         try:
-            return self._run(_driver.command(), limit, feeds, call)
+            return self._run(_driver.one_call(), limit, feeds, call)
         finally:
             call.close()
 

@@ -1,5 +1,5 @@
 """Boxes that are there before the call: kernel() keeps one interpreter for many cells, a pool keeps several that each
-serve one call. Both speak with driver/boot.py over a socket that is descriptor 0 of the box."""
+serve one call. Both speak with driver/warm.py over a socket that is descriptor 0 of the box."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WarmBox:
     def __init__(self, sandbox: "Sandbox", life: float) -> None:
         mine, theirs = socket.socketpair()
         try:
-            self.running = sandbox._start(_driver.command(), theirs.fileno(), life)
+            self.running = sandbox._start(_driver.warm(), theirs.fileno(), life)
         except BaseException:
             mine.close()
             raise

@@ -1,54 +1,60 @@
-# What the Python interpreter in a box runs first: takes the helper's source and a cell from descriptor 0 and runs the cell as
-# __main__. Descriptor 0 is a file that holds one cell (runCode) or a socket (kernel, prewarm). A frame either way: one byte
-# that says what it is, eight bytes of length, the payload. In: H the helper's source, W the same when cells come by a socket,
-# O a mark and the one cell there is, C a mark and a cell of several. Out: R a rich result (JSON), E the end of a cell.
-# This text is compiled at every start, so it holds what every call needs; the rest is in helper.py. It is started by exec()
-# in a namespace of its own, so that __main__ belongs to the code. Whatever that does to these functions or descriptors costs
-# it its own results: no fault is read from here.
-def _kern_boot():
-    import _ast, builtins, os, sys
-    read, compile_, exec_, eval_, kind_of, number = os.read, compile, exec, eval, type, int.from_bytes
-    chan = os.dup2(0, 200, False)
+# What the Python interpreter in a box runs for one call, as `python3 -c`: takes the code from descriptor 0, a file that holds
+# four ends in 64 bytes and then four texts (what stands before the last line that is not indented; the rest, behind as many
+# line breaks; cell.py; helper.py), and runs it as __main__. Rich results are written behind that, see helper.py. This text is
+# parsed at every start, so it holds what the usual call needs, and no compile(): that would make the types of all syntax
+# nodes, which takes a tenth of an interpreter's start. exec and eval do not, and a profiler that raises takes the code from
+# them before it runs. A syntax warning counts as an error here: cell.py compiles the whole again, and says it. Whatever the
+# code does to these functions or descriptors costs it its own results: no fault is read from here.
+def _kern_boot(exec=exec, eval=eval, BaseException=BaseException):
+    import os, sys
+    chan, leave, main, kept, code = os.dup2(0, 200, False), sys.exit, globals(), [], 0
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
-    main, space = sys.modules["__main__"].__dict__, {}
-    def take(size):
-        data = read(chan, size)
-        while data and len(data) < size:
-            part = read(chan, size - len(data))
-            data = data + part if part else b""
-        return data
-    def frame():
-        head = take(9)
-        return head[:1], take(number(head[1:], "big")) if head else b""
+    del main["_kern_boot"]
+    a, b, c, d = map(int, os.read(chan, 64).split())
+    data = os.read(chan, d)
+    head, tail, later = data[:a].decode("utf-8", "surrogatepass"), data[a:b].decode("utf-8", "surrogatepass"), [data[c:], data[b:c]]
     def helper(name, *words):
-        if not space:
-            space.update(chan=chan, main=main, __name__="kern_helper")
-            exec_(compile_(source, "<kern>", "exec"), space)
-        return space[name](*words)
+        while name not in kern:
+            exec(later.pop(), kern)
+        return kern[name](*words)
     def display(*values, **_):
         for value in values:
             helper("show", value)
-    display.__module__, builtins.display = "builtins", display
-    def run(text, name):
+    kern, main["__builtins__"].display = {"chan": chan, "main": main, "helper": helper}, display
+    def keep(frame, event, _):
+        if event == "call":
+            kept.append(frame.f_code)
+            raise KeyError
+    filters = sys.modules["_warnings"].filters
+    filters.insert(0, ("error", None, SyntaxWarning, None, 0))
+    for run, text in (exec, head), (eval, tail), (exec, tail):
+        sys.setprofile(keep)
         try:
-            tree = compile_(text, name, "exec", 0x400, True)
-            last = tree.body.pop() if tree.body and kind_of(tree.body[-1]) is _ast.Expr else None
-            exec_(compile_(tree, name, "exec", 0, True), main)
-            if last is not None:
-                value = eval_(compile_(_ast.Expression(last.value), name, "eval", 0, True), main)
-                if value is not None:
-                    main["_"] = value
-                    display(value)
-            return 0
+            run(text, main)
+        except KeyError:
+            sys.modules["_imp"]._fix_co_filename(kept[-1], "<cell>")
+            if len(kept) == 2:
+                break
+        except Exception:
+            if run is exec or not tail or ";" in tail:
+                break
+        finally:
+            sys.setprofile(None)
+    del filters[0]
+    text = head + tail.lstrip("\n")
+    if len(kept) == 2:
+        try:
+            exec(kept[0], main)
+            value = eval(kept[1], main)
+            if value is not None:
+                main["_"] = value
+                helper("show", value)
         except BaseException:
-            return helper("ended", text, name)
-    leave = sys.exit
-    kind, source = frame()
-    if kind == b"W":
-        return helper("serve", frame, run)
-    code = run(frame()[1][16:].decode("utf-8", "surrogatepass"), "<cell>")
+            code = helper("ended", text, "<cell>")
+    else:
+        code = helper("run", text, "<cell>")
     if "matplotlib.pyplot" in sys.modules:
         helper("figures", True)
     leave(code)

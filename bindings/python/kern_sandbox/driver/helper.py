@@ -1,8 +1,9 @@
-# What boot.py needs only now and then: rich results, how a cell failed, and cells that come by a socket. Values become {mime:
-# text} frames, bytes in base64. `chan` and `main` come from boot.py. What goes wrong with a result is never the cell's fault,
-# so it is swallowed.
+# What a call needs only now and then: rich results, how a cell failed; and cells that come by a socket. Values become {mime:
+# text} frames, bytes in base64. `chan` is the descriptor that they go to. What goes wrong with a result is never the cell's
+# fault, so it is swallowed.
 import os
 import sys
+from gc import collect, freeze
 
 LIMIT = 32 << 20
 read, write, getpid, leave, number_to = os.read, os.write, os.getpid, os._exit, int.to_bytes
@@ -133,13 +134,16 @@ def ended(text, name):
 
 
 def finish():
-    """What the interpreter does at its end belongs to a call: waits for threads, runs what was registered."""
+    """What the interpreter does at its end belongs to a call: waits for threads, runs what was registered, and lets go of
+    what the names hold, such as a file that was written and not closed."""
     try:
         threads, at_exit = sys.modules.get("threading"), sys.modules.get("atexit")
         if threads is not None:
             threads._shutdown()
         if at_exit is not None:
             at_exit._run_exitfuncs()
+        main.clear()
+        collect()
     except BaseException:
         pass
 
@@ -152,7 +156,7 @@ def flush():
             pass
 
 
-def serve(frame, run):
+def serve(frame):
     """Cells by a socket. After each, a mark on both streams and the exit code: then all that it printed is out."""
     out, err, pid, cells, times = 201, 202, getpid(), 0, os.times
     for number, there in ((1, out), (2, err)):
@@ -160,6 +164,7 @@ def serve(frame, run):
             os.dup2(number, there, inheritable=False)
         except OSError:
             pass
+    freeze()  # what is there before the first cell is no cell's garbage
     while True:
         kind, body = frame()
         if kind not in (b"O", b"C"):
