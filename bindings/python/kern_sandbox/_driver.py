@@ -19,6 +19,7 @@ HEADER = 9
 MARK = 16
 LINE = re.compile(r"^[^ \t\n#]", re.MULTILINE)
 CHUNK = 1 << 16
+FIRST = 1 << 12  # few calls have results
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 1, 2, 4
 
 
@@ -101,7 +102,7 @@ class CallFile:
         parser = Parser(self.room)
         at = self.start
         while not parser.broken:  # zeros end the frames
-            part = os.pread(self.fd, CHUNK, at)
+            part = os.pread(self.fd, FIRST if at == self.start else CHUNK, at)
             if not part:
                 break
             parser.feed(part)

@@ -114,7 +114,7 @@ class Cancel:
 class Running:
     """A kern that was started. `close` ends whatever is left of it."""
 
-    def __init__(self, kern: str, words: List[str], command: List[str], stdin: Optional[int], env: Dict[str, str],
+    def __init__(self, kern: str, words: List[str], command: List[str], stdin: Optional[int], env: Dict[bytes, bytes],
                  file: str = "") -> None:
         self.file = file  # what only kern has to read, removed as soon as it has
         made: List[int] = []
@@ -123,8 +123,8 @@ class Running:
                 made += os.pipe()
             self.out, out, self.err, err, self.report, report, self.alive, alive = made
             argv = [kern, *words, "--report", f"fd:{report}", "--", *command]
-            environment = {**os.environ, **env, "KERN_ALIVE_FD": str(alive)}
-            environment.pop("KERN_STARTED_FD", None)
+            environment = {**os.environb, **env, b"KERN_ALIVE_FD": str(alive).encode()}  # bytes: nobody has to encode them again
+            environment.pop(b"KERN_STARTED_FD", None)
             self.process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL if stdin is None else stdin, stdout=out, stderr=err,
                 pass_fds=(report, alive), env=environment, start_new_session=True)

@@ -341,8 +341,8 @@ class Sandbox:
             if path:
                 remove(path)
 
-    def _kern_environment(self) -> Dict[str, str]:
-        return {} if self.options.enforce_limits else {"KERN_NO_SCOPE": "1"}
+    def _kern_environment(self) -> Dict[bytes, bytes]:
+        return {} if self.options.enforce_limits else {b"KERN_NO_SCOPE": b"1"}
 
     def _box_words(self, for_setup: bool = False) -> List[str]:
         from ._mounts import bind_words
