@@ -1,16 +1,18 @@
-"""An image that stands in for python:3.12-slim: the Python, the shells and the small tools of this Debian, loaded under that
-name into a store of the test's own. Like the real one it has no bytecode for most of its library."""
+"""Images that stand in for python:3.12-slim, node:20-slim and alpine: the Python, the Node, the busybox and the small tools
+of this Debian, loaded under these names into a store of the test's own. Like the real ones the first has no bytecode for most
+of its library, the second no Python, the third neither and no bash."""
 
 import glob
 import io
 import os
 import re
 import subprocess
-import sysconfig
 import tarfile
 import tempfile
 
 PYTHON = "/usr/bin/python3"
+NODE = "/usr/bin/node"
+BUSYBOX = "/bin/busybox"
 TOOLS = ["bash", "sh", "cat", "ls", "sleep", "true", "env", "hostname", "id", "mkdir", "touch", "rm", "setfacl", "tail", "test", "touch"]
 LEFT_OUT = re.compile(r"/(__pycache__|test|tests|idlelib|tkinter|lib2to3|ensurepip|dist-packages|turtledemo|pydoc_data|config-[^/]*)(/|$)")
 
@@ -49,7 +51,7 @@ class Tar:
         self.archive.addfile(info, io.BytesIO(data))
 
 
-def write_root(path):
+def _begin(path):
     tar = Tar(path)
     for name in ("usr", "usr/bin", "usr/lib", "usr/lib64", "etc", "tmp", "root", "proc", "dev", "sys", "workspace"):
         tar.make(name, tarfile.DIRTYPE)
@@ -57,17 +59,28 @@ def write_root(path):
         tar.make(name, tarfile.SYMTYPE, "usr/" + name)
     tar.make("etc/passwd", tarfile.REGTYPE, data=b"root:x:0:0::/root:/bin/sh\nrunner:x:1000:1000::/tmp:/bin/sh\n")
     tar.make("etc/group", tarfile.REGTYPE, data=b"root:x:0:\nrunner:x:1000:\n")
-    programs = [PYTHON, *[f"/usr/bin/{name}" for name in TOOLS]]
-    library = subprocess.run([PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))"], capture_output=True, text=True, check=True).stdout.strip()
-    shared = glob.glob(library + "/lib-dynload/*.so")
-    for program in [*programs, *shared]:
-        if not os.path.exists(program):
-            continue
-        if program in programs:
+    return tar
+
+
+def _libraries_of(tar, program):
+    for found in _libraries(program):
+        tar.add(found if found.startswith("/usr/") else "/usr" + found, found)
+
+
+def _programs(tar, programs):
+    for program in programs:
+        if os.path.exists(program):
             tar.add(program, program)
-        for found in _libraries(program):
-            name = found if found.startswith("/usr/") else "/usr" + found
-            tar.add(name, found)
+            _libraries_of(tar, program)
+
+
+def write_root(path):
+    """python:3.12-slim"""
+    tar = _begin(path)
+    _programs(tar, [PYTHON, *[f"/usr/bin/{name}" for name in TOOLS]])
+    library = subprocess.run([PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))"], capture_output=True, text=True, check=True).stdout.strip()
+    for shared in glob.glob(library + "/lib-dynload/*.so"):
+        _libraries_of(tar, shared)
     for top, folders, files in os.walk(library):
         folders[:] = [name for name in folders if not LEFT_OUT.search(f"{top}/{name}/")]
         for name in files:
@@ -76,11 +89,28 @@ def write_root(path):
     tar.archive.close()
 
 
-def import_image(kern, name="python:3.12-slim"):
+def write_node_root(path):
+    """node:20-slim"""
+    tar = _begin(path)
+    _programs(tar, [NODE, *[f"/usr/bin/{name}" for name in TOOLS]])
+    tar.archive.close()
+
+
+def write_busybox_root(path):
+    """alpine"""
+    tar = _begin(path)
+    tar.add("/usr/bin/busybox", BUSYBOX)
+    _libraries_of(tar, BUSYBOX)
+    for name in subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split():
+        if name != "busybox":
+            tar.make("usr/bin/" + name, tarfile.SYMTYPE, "busybox")
+    tar.archive.close()
+
+
+def import_image(kern, name="python:3.12-slim", write=write_root):
     """Into the store that the environment says."""
-    assert sysconfig
     with tempfile.NamedTemporaryFile(suffix=".tar") as file:
-        write_root(file.name)
+        write(file.name)
         done = subprocess.run([kern, "import", file.name, name], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise AssertionError(f"kern import: {done.stderr}")

@@ -1,5 +1,6 @@
 """The clients on an image, and the published Python client with this kern. Both run as somebody with a store of their own."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -57,6 +58,25 @@ print("all the same")
 """
 
 
+CAPS = None
+
+
+def by_node(words, options):
+    """What the Node client makes of it, in the Python client's spelling of the fault."""
+    client = os.path.join(HERE, "..", "node", "lib", "index.js")
+    done = subprocess.run(["node", "-e", f"require({client!r}).runCode(...{json.dumps([words, options])}).then((r) => console.log(JSON.stringify(r)))"],
+                          capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def caps():
+    """Whether memory caps bind here."""
+    global CAPS
+    if CAPS is None:
+        CAPS = (run_code("pass", image="host").report["limits"].get("memory") or {}).get("enforced") is True
+    return CAPS
+
+
 def setUpModule():
     images.import_image(KERN)
 
@@ -108,6 +128,57 @@ class Images(unittest.TestCase):
         result = run_code("import json, os; print(os.path.exists(json.__cached__))", image="my-python", pyc_cache=False)
         self.assertEqual((result.stdout, result.fault), ("True\n", None))
 
+    def test_node(self):
+        if not os.path.exists(images.NODE):
+            self.skipTest("this machine has no Node to make an image of")
+        images.import_image(KERN, "node:20-slim", images.write_node_root)
+        with Sandbox(image="node:20-slim", memory_mb=256) as sandbox:
+            code = "require('fs').writeFileSync('made.txt', 'x'); console.log(process.argv.length, [1, 2].map((n) => n * 2))"
+            result = sandbox.run_code(code, language="node")
+            self.assertEqual((result.stdout, result.code_stderr, result.fault, result.exit_code), ("1 [ 2, 4 ]\n", "", None, 0))
+            self.assertEqual([(file.path, file.change) for file in result.files], [("made.txt", "created")])
+            result = sandbox.run_code("throw new Error('mine')", language="node")
+            self.assertEqual((result.exit_code, result.fault), (1, None))
+            self.assertIn("Error: mine", result.code_stderr)
+            long = f"const x = '{'r' * 200000}';\nconsole.log(x.length)"
+            self.assertEqual(sandbox.run_code(long, language="node").stdout, "200000\n")
+            self.assertEqual(sandbox.run_code("while (true);", language="node", timeout_s=2).fault.type, "timeout")
+            self.assertEqual(sandbox.run_code("echo $((6 * 7))", language="bash").stdout, "42\n")
+            result = sandbox.run_code("print(1)")
+            self.assertEqual((result.fault.type, result.exit_code), ("exec_failed", 127))
+            self.assertIn("python3", result.fault.message)
+            self.assertIn("node:20-slim", result.fault.message)
+            with self.assertRaisesRegex(SandboxError, "exec_failed"):
+                sandbox.kernel()
+        if caps():
+            hog = "const kept = []; while (true) kept.push(Buffer.alloc(16 << 20, 1))"
+            self.assertEqual(run_code(hog, language="node", image="node:20-slim", memory_mb=128).fault.type, "oom")
+        if shutil.which("node"):
+            found = by_node("console.log(6 * 7)", {"language": "node", "image": "node:20-slim"})
+            self.assertEqual((found["stdout"], found["fault"]), ("42\n", None))
+
+    def test_alpine(self):
+        if not os.path.exists(images.BUSYBOX):
+            self.skipTest("this machine has no busybox to make an image of")
+        images.import_image(KERN, "alpine:3.19", images.write_busybox_root)
+        with Sandbox(image="alpine:3.19", memory_mb=64) as sandbox:
+            result = sandbox.run_code("echo $0; for i in 1 2; do printf %s $i; done > f; cat f | wc -c", language="sh")
+            self.assertEqual((result.stdout, result.fault), ("sh\n2\n", None))
+            self.assertEqual(sandbox.run(["ls", "/workspace"]).stdout, "f\n")
+            for language, binary in (("python", "python3"), ("bash", "bash"), ("node", "node")):
+                result = sandbox.run_code("1", language=language)
+                self.assertEqual((result.fault.type, result.exit_code), ("exec_failed", 127), language)
+                self.assertIn(binary, result.fault.message)
+                self.assertIn("alpine:3.19", result.fault.message)
+                if shutil.which("node"):
+                    found = by_node("1", {"language": language, "image": "alpine:3.19"})
+                    self.assertEqual((found["fault"]["type"], found["exitCode"]), ("exec_failed", 127), language)
+            result = sandbox.run_code("nosuchcommand", language="sh")
+            self.assertEqual((result.exit_code, result.fault), (127, None))
+            if caps():  # a shell that handles the end of its child hides nothing
+                result = sandbox.run_code("dd if=/dev/zero of=/dev/null bs=400M count=1 || echo handled", language="sh")
+                self.assertEqual(result.fault.type, "oom")
+
     def test_setup_needs_an_image_too(self):
         with self.assertRaisesRegex(SandboxError, "setup failed"):
             Sandbox(image="no-such-host.invalid/x:1", setup="true").open()
@@ -116,8 +187,7 @@ class Images(unittest.TestCase):
         packages = os.path.join(os.environ["KERN_BUILD"], "bindings", "packages")
         if not os.path.exists(packages + "/published.stamp"):
             self.skipTest("it is not installed, see the test bindings.packages")
-        caps = (run_code("pass", image="host").report["limits"].get("memory") or {}).get("enforced") is True
-        done = subprocess.run([packages + "/published/bin/python", "-c", PUBLISHED], env={**os.environ, "CAPS": str(int(caps)), "HOME": HOME},
+        done = subprocess.run([packages + "/published/bin/python", "-c", PUBLISHED], env={**os.environ, "CAPS": str(int(caps())), "HOME": HOME},
                               cwd=HOME, capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, "all the same\n"), done.stderr)
         with Sandbox(image="host") as sandbox:  # its snapshot is ours to restore
