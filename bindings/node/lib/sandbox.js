@@ -68,7 +68,7 @@ class Sandbox {
 
   // ---- Life
 
-  // Finds kern, makes the workspace, runs `setup`, has the image brought here. A second call does nothing.
+  // Finds kern, makes the workspace, has the image brought here, runs `setup`. A second call does nothing.
   async open() {
     this.#opening ??= this.#open();
     await this.#opening;
@@ -79,6 +79,7 @@ class Sandbox {
     try {
       this.#kern = findKern();
       this.#workspace = new Workspace(this.options.workspace);
+      await image.fetch(this.#kern, this.options.image);
       if (!this.#workspace.mine) this.#first = this.#workspace.seen();
       if (this.options.user !== null) await require("./user.js").share(this, this.#workspace.path);
       if (this.options.setup !== null) await this.#runSetup(this.options.setup);

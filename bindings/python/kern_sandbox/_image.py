@@ -4,7 +4,8 @@ cannot be had."""
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Dict, List
+import subprocess
+from typing import TYPE_CHECKING, Dict, List, Set, Tuple
 
 if TYPE_CHECKING:
     from ._sandbox import Sandbox
@@ -12,6 +13,24 @@ if TYPE_CHECKING:
 OFFLINE = 'without a registry: image="host" uses this machine\'s own programs, `kern load -i FILE` brings an image by file'
 OTHER = re.compile(r"profile|volume|mount|limit|option|egress|--[a-z]")  # kern refused for another reason
 DEFAULTS: Dict[str, str] = {"PYTHONPATH": "/workspace/.deps", "MPLBACKEND": "Agg", "MPLCONFIGDIR": "/tmp/.matplotlib"}
+
+PULL_LIMIT = 1800  # seconds
+_here: Set[Tuple[str, str]] = set()
+
+
+def fetch(kern: str, image: str) -> None:
+    """Has an image brought here: what that takes is no call's time. Where it cannot be had, the first call says why."""
+    if image == "host" or (kern, image) in _here:
+        return
+    for words in (["inspect", image], ["pull", "--quiet", image]):
+        try:
+            done = subprocess.run([kern, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  timeout=PULL_LIMIT, check=False)
+        except subprocess.TimeoutExpired:
+            return
+        if done.returncode == 0:
+            _here.add((kern, image))
+            return
 
 
 def environment(sandbox: "Sandbox", for_setup: bool) -> List[str]:

@@ -142,12 +142,13 @@ class Sandbox:
     # ---- Life
 
     def open(self) -> "Sandbox":
-        """Finds kern, makes the workspace, runs `setup`, has the image brought here. A second call does nothing."""
+        """Finds kern, makes the workspace, has the image brought here, runs `setup`. A second call does nothing."""
         if self._workspace is not None:
             return self
         self._kern = find_kern()
         self._workspace = Workspace(self.options.workspace)
         try:
+            _image.fetch(self._kern, self.options.image)
             self._first = self._workspace.seen() if not self._workspace.mine else {}
             if self.options.user is not None:
                 from ._user import share
