@@ -9,6 +9,7 @@
 
 int core_cmd_attach(int argc, char **argv);
 int core_cmd_box(int argc, char **argv);
+int core_cmd_recover(int argc, char **argv);
 int core_cmd_run(int argc, char **argv);
 int core_cmd_completion(int argc, char **argv);
 int core_cmd_cp(int argc, char **argv);

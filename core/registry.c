@@ -158,7 +158,13 @@ static int lock_state(int run, const char *name, bool create, int *ret_fd)
     return -EAGAIN;
 }
 
-static bool sweep_state(int run, const char *name, int fd);
+struct sweep { /* who is told instead of anything being removed; no `tell`: all is removed */
+    core_lost_fn tell;
+    void *context;
+    int64_t start_ns; /* a sweep that began since then is as good; 0: none is */
+};
+
+static bool sweep_state(const struct sweep *sweep, int run, const char *name, int fd);
 
 static int refuse_taken(const kern_box *box, struct kern_error *err)
 {
@@ -177,7 +183,8 @@ static int claim(kern_box *box, struct kern_error *err)
         return refuse_taken(box, err);
     struct stat st;
     if (fstat(fd, &st) == 0 && st.st_size > 0) {
-        (void)sweep_state(box->run_fd, box->name, fd); /* a dead box of this name: its remains go first */
+        (void)sweep_state(&(struct sweep){0}, box->run_fd, box->name,
+                          fd); /* a dead box of this name: its remains go first */
         if (ftruncate(fd, 0) != 0)
             return kern_fail(err, errno, "cannot reset the state of box \"%s\"", box->name);
     }
@@ -265,6 +272,17 @@ static bool is_group_of(const char *path, const char *name, const char *pid)
     return slash != NULL && strcmp(slash + 1, expected) == 0;
 }
 
+static void tell_line(const struct sweep *sweep, const char *name, const char *pid, const char *key,
+                      const char *value)
+{
+    char mine[CORE_NAME_MAX + 32];
+    (void)snprintf(mine, sizeof(mine), "%s.%s", name, pid); /* names and numbers are bounded */
+    if (strcmp(key, "group") == 0 && is_group_of(value, name, pid) && access(value, F_OK) == 0)
+        sweep->tell(sweep->context, name, "group", value, 0);
+    else if (strcmp(key, "scratch") == 0 && strcmp(value, mine) == 0)
+        sweep->tell(sweep->context, name, "scratch", value, core_scratch_size(value));
+}
+
 static void sweep_line(int run, const char *name, const char *pid, const char *key, const char *value)
 {
     char mine[CORE_NAME_MAX + 32];
@@ -285,7 +303,7 @@ static void sweep_line(int run, const char *name, const char *pid, const char *k
 }
 
 /* Returns false for a file that no kern wrote: it is left alone. */
-static bool sweep_state(int run, const char *name, int fd)
+static bool sweep_state(const struct sweep *sweep, int run, const char *name, int fd)
 {
     char pid[16];
     auto_free char *text = malloc(CORE_RECORD_MOST);
@@ -300,14 +318,20 @@ static bool sweep_state(int run, const char *name, int fd)
         return false;
     memcpy(pid, text + 4, digits);
     pid[digits] = '\0';
-    core_record_lost(run, name, text);
+    if (sweep->tell != NULL)
+        sweep->tell(sweep->context, name, "record", pid, 0);
+    else
+        core_record_lost(run, name, text);
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         char *space = strchr(line, ' ');
         if (space == NULL)
             continue;
         *space = '\0';
-        sweep_line(run, name, pid, line, space + 1);
+        if (sweep->tell != NULL)
+            tell_line(sweep, name, pid, line, space + 1);
+        else
+            sweep_line(run, name, pid, line, space + 1);
     }
     return true;
 }
@@ -339,9 +363,9 @@ static void note_sweep(int run_fd, int64_t began)
         (void)futimens(fd, (const struct timespec[]){at, at}); /* unstamped, the next box sweeps, too */
 }
 
-static void sweep_one(int run_fd, int64_t start_ns)
+static void sweep_one(const struct sweep *sweep, int run_fd)
 {
-    if (was_swept_since(run_fd, start_ns))
+    if (was_swept_since(run_fd, sweep->start_ns))
         return;
     int64_t began = core_now_ns();
     auto_fd boxes = core_registry_folder(run_fd, "boxes");
@@ -358,23 +382,26 @@ static void sweep_one(int run_fd, int64_t start_ns)
         auto_fd fd = -1;
         if (lock_state(run_fd, entry->d_name, false, &fd) != 1)
             continue;
-        if (!sweep_state(run_fd, entry->d_name, fd))
+        if (!sweep_state(sweep, run_fd, entry->d_name, fd) || sweep->tell != NULL)
             continue;
         char path[CORE_NAME_MAX + 16];
         state_path(entry->d_name, path, sizeof(path));
         (void)unlinkat(run_fd, path, 0); /* we hold its lock; a failure leaves it for the next run */
     }
+    if (sweep->tell != NULL)
+        return;
     core_records_forget(run_fd);
     note_sweep(run_fd, began);
 }
 
 void core_registry_sweep(const kern_box *box)
 {
-    sweep_one(box->run_fd, box->start_ns);
+    const struct sweep sweep = {.start_ns = box->start_ns};
+    sweep_one(&sweep, box->run_fd);
     for (unsigned choice = 0; choice < PLACES; choice++) {
         auto_fd fd = open_other(box, choice);
         if (fd >= 0)
-            sweep_one(fd, box->start_ns);
+            sweep_one(&sweep, fd);
     }
 }
 
@@ -393,11 +420,21 @@ int core_registry_run(unsigned choice)
     return fd >= 0 && check_private(fd, path, &ignored) == 0 ? steal_fd(&fd) : -1;
 }
 
-void core_registry_sweep_all(void)
+static void sweep_places(const struct sweep *sweep)
 {
     for (unsigned choice = 0; choice < PLACES; choice++) {
         auto_fd run = core_registry_run(choice);
         if (run >= 0)
-            sweep_one(run, 0);
+            sweep_one(sweep, run);
     }
+}
+
+void core_registry_sweep_all(void)
+{
+    sweep_places(&(struct sweep){0});
+}
+
+void core_registry_list_lost(core_lost_fn tell, void *context)
+{
+    sweep_places(&(struct sweep){.tell = tell, .context = context});
 }

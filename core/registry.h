@@ -32,5 +32,9 @@ void core_registry_sweep(const kern_box *box);
 int core_registry_run(unsigned choice);
 int core_registry_folder(int run_fd, const char *name);
 void core_registry_sweep_all(void);
+/* Tells of each thing that a dead box left: its kind, name, and size in bytes (0 where it has none). Removes nothing. */
+typedef void (*core_lost_fn)(void *context, const char *box, const char *kind, const char *what,
+                             uint64_t bytes);
+void core_registry_list_lost(core_lost_fn tell, void *context);
 
 #endif

@@ -80,6 +80,28 @@ static int remove_below(int parent, const char *name, int depth)
     return failed == 0 && unlinkat(parent, name, AT_REMOVEDIR) != 0 ? -errno : failed;
 }
 
+static uint64_t size_below(int parent, const char *name, int depth)
+{
+    struct stat st;
+    uint64_t size = fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+    auto_fd fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_dir dir = fd >= 0 && depth < DEEPEST ? fdopendir(fd) : NULL;
+    if (dir == NULL)
+        return size;
+    (void)steal_fd(&fd); /* the stream has it */
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            size += size_below(dirfd(dir), entry->d_name, depth + 1);
+    return size;
+}
+
+uint64_t core_scratch_size(const char *id)
+{
+    auto_fd store = -1;
+    bool bad = id[0] == '\0' || id[0] == '.' || strchr(id, '/') != NULL || open_store(false, &store) != 0;
+    return bad ? 0 : size_below(store, id, 0);
+}
+
 void core_scratch_sweep(const char *id)
 {
     auto_fd store = -1;

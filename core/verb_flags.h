@@ -54,6 +54,11 @@ static const struct kern_option rm_flags[] = {
     {.name = NULL},
 };
 
+static const struct kern_option dry_flags[] = {
+    {.name = "dry-run", .type = KERN_BOOL, .flags = FLAG, .help = "only list, and leave all of it"},
+    {.name = NULL},
+};
+
 static const struct kern_option stats_flags[] = {
     {.name = "json", .type = KERN_BOOL, .flags = FLAG, .help = "print JSON, once"},
     {.name = "no-stream", .type = KERN_BOOL, .flags = FLAG, .help = "print once, also on a terminal"},

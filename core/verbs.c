@@ -276,10 +276,20 @@ static const struct core_verb verb_table[] = {
      .run = core_cmd_image},
     {.name = "gc",
      .summary = "free what no image and no box uses",
-     .usage = "gc",
-     .detail =
-         "Also images whose name means another one by now, and parts of transfers that were broken off.",
+     .usage = "gc [--dry-run]",
+     .options = dry_flags,
+     .detail = "What goes is listed first, with its size. Also images whose name means another one by now, "
+               "and parts of transfers that were broken off.",
      .run = core_cmd_image},
+    {.name = "recover",
+     .summary = "remove what killed boxes left behind",
+     .usage = "recover [--dry-run]",
+     .detail = "Lists the boxes whose supervisor was killed, with their control groups and their scratch on "
+               "disk and its "
+               "size, and removes them. Each kern command that looks at boxes or starts one does that, too, "
+               "without a word.",
+     .options = dry_flags,
+     .run = core_cmd_recover},
     {.name = "plugin",
      .summary = "list the plugins, describe one; begin one, check one",
      .usage = "plugin list [--json] [--config FILE]\nplugin info NAME [--json] [--config FILE]\n"
@@ -354,7 +364,7 @@ static const struct core_verb verb_table[] = {
 };
 
 /* Known by name, so that nobody hunts for a typing error. */
-static const char *const later_verbs[] = {"gpio", "mcp", "recover", NULL};
+static const char *const later_verbs[] = {"gpio", "mcp", NULL};
 
 const struct core_verb *core_verbs(void)
 {

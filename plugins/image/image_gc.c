@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#define DEEPEST      200
 #define BROKEN_AFTER (7 * 24 * 3600) /* a transfer that nobody went on with for so long */
 
 struct name_set {
@@ -56,6 +57,7 @@ struct collection {
     uint64_t freed;
     uint32_t things;
     int failed;
+    int only_looks; /* tells what would go, and leaves it */
 };
 
 typedef void (*entry_fn)(struct collection *c, int folder, const char *name, void *data);
@@ -71,6 +73,35 @@ static int each_entry(struct collection *c, int folder, entry_fn fn, void *data)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             fn(c, folder, entry->d_name, data);
     return 0;
+}
+
+static uint64_t size_of(int folder, const char *name)
+{
+    struct stat st;
+    return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+/* Of a file, or of all below a directory that the caller may look into. */
+static uint64_t tree_size(int folder, const char *name, int depth)
+{
+    uint64_t size = size_of(folder, name);
+    auto_fd fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_dir dir = fd >= 0 && depth < DEEPEST ? fdopendir(fd) : NULL;
+    if (dir == NULL)
+        return size;
+    (void)steal_fd(&fd); /* the stream's now */
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            size += tree_size(dirfd(dir), entry->d_name, depth + 1);
+    return size;
+}
+
+static void tell(struct collection *c, const char *kind, const char *name, uint64_t size)
+{
+    c->freed += size;
+    c->things++;
+    (void)printf("%-9s  %8.1fM  %s\n", kind, (double)size / 1048576.0,
+                 name); /* the caller looks at the stream */
 }
 
 /* ---- What is in use ---- */
@@ -89,7 +120,10 @@ static void use_ref(struct collection *c, int folder, const char *name, void *un
     }
     image_ref_file(image.ref, own);
     if (strcmp(own, name) != 0) {
-        c->things += unlinkat(folder, name, 0) == 0; /* its name means another image by now */
+        if (c->only_looks)
+            tell(c, "reference", name, 0);
+        else
+            c->things += unlinkat(folder, name, 0) == 0; /* its name means another image by now */
         image_resolved_clear(&image);
         return;
     }
@@ -119,22 +153,22 @@ static void use_link(struct collection *c, int folder, const char *name, void *u
 
 /* ---- Removing ---- */
 
-static uint64_t size_of(int folder, const char *name)
+static void drop_file(struct collection *c, const char *kind, int folder, const char *name)
 {
-    struct stat st;
-    return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+    uint64_t size = size_of(folder, name);
+    if (c->only_looks) {
+        tell(c, kind, name, size);
+    } else if (unlinkat(folder, name, 0) == 0) {
+        c->freed += size;
+        c->things++;
+    }
 }
 
 static void drop_blob(struct collection *c, int folder, const char *name, void *unused)
 {
     (void)unused;
-    if (has_name(&c->blobs, name))
-        return;
-    uint64_t size = size_of(folder, name);
-    if (unlinkat(folder, name, 0) == 0) {
-        c->freed += size;
-        c->things++;
-    }
+    if (!has_name(&c->blobs, name))
+        drop_file(c, "blob", folder, name);
 }
 
 static void drop_ingest(struct collection *c, int folder, const char *name, void *unused)
@@ -144,18 +178,14 @@ static void drop_ingest(struct collection *c, int folder, const char *name, void
     int whole = strlen(name) == 64 && fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (whole && time(NULL) - st.st_mtime < BROKEN_AFTER && !has_name(&c->blobs, name))
         return; /* somebody may go on with it */
-    uint64_t size = size_of(folder, name);
-    if (unlinkat(folder, name, 0) == 0) {
-        c->freed += size;
-        c->things++;
-    }
+    drop_file(c, "transfer", folder, name);
 }
 
 static void drop_new(struct collection *c, int folder, const char *name, void *unused)
 {
     (void)unused;
     if (strncmp(name, ".new-", 5) == 0)
-        c->things += unlinkat(folder, name, 0) == 0;
+        drop_file(c, "reference", folder, name);
 }
 
 struct doomed {
@@ -192,6 +222,10 @@ static void judge_links(struct collection *c, int folder, const char *name, void
         return;
     if (!has_name(&c->links, name) && flock(links, LOCK_EX | LOCK_NB) == 0) {
         char fresh[40];
+        if (c->only_looks) {
+            tell(c, "links", name, tree_size(folder, name, 0));
+            return;
+        }
         image_fresh_name(".new-", fresh, sizeof(fresh));
         /* Under the lock: a box that opened it before sees that it is gone. */
         if (renameat(folder, name, folder, fresh) == 0)
@@ -207,6 +241,10 @@ static void judge_layer(struct collection *c, int folder, const char *name, void
     if (strncmp(name, "s-", 2) == 0 || has_name(&c->layers, name))
         return;
     char fresh[40];
+    if (c->only_looks) {
+        tell(c, "layer", name, tree_size(folder, name, 0));
+        return;
+    }
     if (strncmp(name, ".new-", 5) == 0) {
         doom(c, data, name); /* of somebody who was killed: nobody is at work now */
         return;
@@ -232,7 +270,7 @@ static void collect_layers(struct collection *c, int folder, const char *name, v
         c->failed = -EIO;
     for (size_t i = 0; i < links.count; i++)
         doom(c, &layers, links.name[i]);
-    int failed = image_remove_trees(&ids, fd, layers.name, layers.count);
+    int failed = layers.count > 0 ? image_remove_trees(&ids, fd, layers.name, layers.count) : 0;
     c->things += (uint32_t)layers.count;
     if (failed != 0 && c->failed == 0)
         c->failed = failed;
@@ -266,9 +304,9 @@ static int collect(struct collection *c, struct kern_error *err)
                        : kern_refuse(err, -failed, "cannot free all of the image store \"%s\"", store->path);
 }
 
-int image_collect(int wait, uint64_t *ret_freed, uint32_t *ret_things, struct kern_error *err)
+int image_collect(int wait, int only_looks, uint64_t *ret_freed, uint32_t *ret_things, struct kern_error *err)
 {
-    struct collection c = {0};
+    struct collection c = {.only_looks = only_looks};
     int failed = image_store_open(&c.store, err);
     if (failed != 0)
         return failed;
@@ -296,9 +334,16 @@ int image_cmd_gc(const struct image_call *call, struct kern_error *err)
     uint32_t things = 0;
     if (call->count > 0)
         return kern_refuse(err, 0, "unexpected word \"%s\"", call->words[0]);
-    int failed = image_collect(1, &freed, &things, err);
+    int dry = kern_get_int(call->values, "dry-run") != 0;
+    int failed = image_collect(1, 1, &freed, &things, err); /* the list first */
+    (void)fflush(stdout);                                   /* the caller looks at the stream */
+    if (failed == 0 && dry)
+        (void)printf("would remove %u, and free %.1fM\n", things, (double)freed / 1048576.0); /* as above */
+    if (failed != 0 || dry)
+        return failed;
+    uint64_t blobs = 0;
+    failed = image_collect(1, 0, &blobs, &things, err);
     if (failed == 0)
-        (void)printf("removed %u, and freed %llu bytes of blobs\n", things,
-                     (unsigned long long)freed); /* the caller looks at the stream */
+        (void)printf("removed %u, and freed %.1fM\n", things, (double)freed / 1048576.0); /* as above */
     return failed;
 }

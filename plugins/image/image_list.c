@@ -322,5 +322,5 @@ int image_cmd_rmi(const struct image_call *call, struct kern_error *err)
     image_store_close(store);
     uint64_t freed = 0;
     uint32_t things = 0;
-    return failed == 0 ? image_collect(0, &freed, &things, err) : failed;
+    return failed == 0 ? image_collect(0, 0, &freed, &things, err) : failed;
 }

@@ -234,7 +234,7 @@ int image_cmd_load(const struct image_call *call, struct kern_error *err)
         struct kern_error ignored = {0};
         uint64_t freed = 0;
         uint32_t things = 0;
-        (void)image_collect(0, &freed, &things, &ignored); /* leaves nothing of what was refused */
+        (void)image_collect(0, 0, &freed, &things, &ignored); /* leaves nothing of what was refused */
     }
     return failed;
 }

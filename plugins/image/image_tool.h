@@ -42,7 +42,9 @@ int image_pack_folder(int folder, int out, int fold);
 /* All that comes out of `in`, as a blob. */
 int image_take_stream(struct image_store *store, int in, char ret_digest[static IMAGE_DIGEST_SIZE],
                       uint64_t *ret_size, struct kern_error *err);
-/* Frees what nothing uses. `wait` 0: only when nobody else is at work. */
-int image_collect(int wait, uint64_t *ret_freed, uint32_t *ret_things, struct kern_error *err);
+/* Frees what nothing uses. `wait` 0: only when nobody else is at work. `only_looks`: prints a line of each with its size
+ * instead, and `ret_freed` is the sum. */
+int image_collect(int wait, int only_looks, uint64_t *ret_freed, uint32_t *ret_things,
+                  struct kern_error *err);
 
 #endif

@@ -106,7 +106,12 @@ class Verbs(Images):
         dangling = [row for row in self.list().values() if row["dangling"]]
         self.assertEqual([row["id"] for row in dangling], [first["id"]])
         self.assertEqual(self.says("/bin/cat", "/v", name=dangling[0]["image"]), "1")
-        self.verb("gc")
+        dry = self.verb("gc", "--dry-run")
+        for kind in ("reference", "links", "layer", "blob"):
+            self.assertRegex(dry.out, rf"(?m)^{kind} +[0-9.]+M  \S+$")
+        self.assertRegex(dry.out, r"would remove \d+, and free [0-9.]+M\n$")
+        self.assertEqual(self.says("/bin/cat", "/v", name=dangling[0]["image"]), "1")
+        self.assertTrue(self.verb("gc").out.startswith(dry.out[:dry.out.index("would")]))
         self.assertEqual([row for row in self.list().values() if row["dangling"]], [])
         self.assertEqual(self.says("/bin/cat", "/v", name="moves:1"), "2")
         self.verb("rmi", "moves:1")

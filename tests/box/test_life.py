@@ -198,6 +198,24 @@ class Ends(LifeCase):
         row = self.row(name, "-a")
         self.assertEqual((row["exit_code"], row["labels"]), (137, {"a": "b"}))
 
+    def test_recover_lists_and_removes(self):
+        name = self.detach("dd", "if=/dev/zero", "of=/tmp/big", "bs=1M", "count=3", options=["--scratch", "disk", "--restart=always"])
+        self.assertTrue(kerntest.eventually(lambda: self.kern("exec", name, "ls", "/tmp/big", report=False).code == 0
+                                            or "records out" in self.kern("logs", name).err))
+        living = self.detach("sleep", "60")
+        self.assertEqual(self.succeed("recover", "--dry-run"), "would clear up after 0 killed boxes, 0.0M of disk\n")
+        pid = next(row["pid"] for row in self.ps() if row["name"] == name)
+        os.kill(pid, signal.SIGKILL)
+        self.assertTrue(kerntest.eventually(lambda: f"box '{name}'" in self.succeed("recover", "--dry-run")))
+        for words, last in ((("--dry-run",), "would clear up after 1 killed box, "), ((), "cleared up after 1 killed box, ")):
+            out = self.succeed("recover", *words)
+            self.assertIn(f"box '{name}' (pid {pid})\n", out)
+            self.assertRegex(out, rf"  scratch {name}\.{pid}, [0-9.]+M\n")
+            self.assertIn(last, out)
+        self.assertEqual(self.succeed("recover"), "cleared up after 0 killed boxes, 0.0M of disk\n")
+        self.assertIsNotNone(self.row(living))
+        self.assertEqual(self.succeed("wait", name), "137\n")
+
     def test_prune(self):
         name = self.detach("true")
         self.succeed("wait", name)
