@@ -30,6 +30,7 @@ struct session {
     int argument_count;
     int client, signal_fd;
     int64_t deadline_ms;
+    struct core_record record;
     bool timed_out, escalated, refused, ended;
     int stop_signal;
     struct core_exec_told told;
@@ -199,14 +200,14 @@ static int catch_signals(struct session *session, struct kern_error *err)
 static int start(struct session *session, struct kern_error *err)
 {
     kern_box *box = session->box;
-    cleanup(core_record_clear) struct core_record record = {0};
+    struct core_record *record = &session->record;
     int failed = core_report_open(box, err);
     if (failed == 0)
         failed = choose_terminal(session, err);
     if (failed == 0)
-        failed = core_record_find(box->name, &record, err);
+        failed = core_record_find(box->name, record, err);
     if (failed == 0)
-        failed = core_client_connect(&record, &session->client, err);
+        failed = core_client_connect(record, &session->client, err);
     if (failed == 0)
         failed = catch_signals(session, err);
     if (failed != 0)
@@ -233,7 +234,18 @@ static struct core_evidence gather(const struct session *session, const struct k
         .timeout_ms = kern_get_int(&session->box->options, "timeout"),
         .blocked_call = told->blocked_call[0] != '\0' ? told->blocked_call : NULL,
         .blocked_program = told->blocked_program,
+        .oom = session->box->usage.oom_own == 1,
+        .memory_cap = session->box->memory_cap,
     };
+}
+
+static void look_for_oom(const struct session *session)
+{
+    kern_box *box = session->box;
+    if (session->told.news != CORE_EXEC_ENDED || session->told.oom == 0)
+        return;
+    box->usage.oom_own = 1;
+    box->memory_cap = (uint64_t)core_record_number(&session->record, "limit-memory", 0);
 }
 
 static int conclude(struct session *session, struct kern_error *err)
@@ -249,6 +261,7 @@ static int conclude(struct session *session, struct kern_error *err)
     box->end_ns = core_now_ns();
     if (!box->executed)
         core_report_not_alive(box);
+    look_for_oom(session);
     struct core_evidence evidence = gather(session, err);
     core_classify(&evidence, &outcome);
     box->usage.cpu_us = told->news == CORE_EXEC_ENDED ? told->cpu_usec : -1;
@@ -279,7 +292,9 @@ static int exec_in(kern_box *box, char **command, int count)
         run(&session);
     kern_close_fd(&session.client);
     kern_close_fd(&session.signal_fd);
-    return conclude(&session, &err);
+    int code = conclude(&session, &err);
+    core_record_clear(&session.record);
+    return code;
 }
 
 int core_cmd_exec(int argc, char **argv)

@@ -4,6 +4,7 @@
 
 #include "cleanup.h"
 #include "clone.h"
+#include "groupview.h"
 #include "launch.h"
 #include "restart.h"
 #include "supervise.h"
@@ -186,6 +187,20 @@ static int memory_cap(const kern_box *box)
     return 0;
 }
 
+/* The first time ends the box, and its groups are there until then: a command that was killed met the cap if anybody did. The kernel
+ * counts, not we. */
+static bool was_out_of_memory(const kern_box *box, int status)
+{
+    struct core_record record = {0};
+    struct kern_error ignored = {0};
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL ||
+        core_record_find(box->name, &record, &ignored) != 0)
+        return false;
+    bool struck = core_group_oom_kills(&record) > 0;
+    core_record_clear(&record);
+    return struck;
+}
+
 static void reap(struct core_execution *execution)
 {
     kern_box *box = execution->box;
@@ -199,6 +214,7 @@ static void reap(struct core_execution *execution)
         .status = status,
         .exec_failed = (int32_t)atomic_load(&execution->shared->exec_failed),
         .memory_cap = memory_cap(box),
+        .oom = was_out_of_memory(box, status),
         .cpu_usec = (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
                     usage.ru_utime.tv_usec + usage.ru_stime.tv_usec,
         .error = execution->shared->error,

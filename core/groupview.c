@@ -83,6 +83,20 @@ void core_group_read(const struct core_record *record, struct core_group_figures
     *ret_figures = figures;
 }
 
+int64_t core_group_oom_kills(const struct core_record *record)
+{
+    int64_t kills = -1;
+    int group;
+    for (unsigned i = 0; (group = open_group(record, i)) != -ENOENT; i++) {
+        auto_fd fd = group;
+        if (fd < 0)
+            continue;
+        prefer(&kills, read_field(fd, "memory.events", "oom_kill "));
+        prefer(&kills, read_field(fd, "memory.oom_control", "oom_kill "));
+    }
+    return kills;
+}
+
 int core_group_freeze(const struct core_record *record, bool freeze)
 {
     int group, result = -EOPNOTSUPP;

@@ -213,6 +213,13 @@ class Runs(ExecCase):
         running.signal(signal.SIGTERM)
         self.assertEqual(running.wait().code, 143)
 
+    def test_the_memory_cap(self):
+        self.need_limits()
+        name = self.detach("sleep", "60", options=["--memory", "48m"])
+        done = self.exec(name, "sh", "-c", "x=1234567890123456; while :; do x=$x$x; done", started=True)
+        self.assertEqual((done.code, done.fault, done.started[2]), (137, "oom", 1), done)
+        self.assertEqual(self.succeed("wait", name), "137\n")  # the cap is the box's
+
     def test_a_box_that_is_being_stopped(self):
         name = self.detach("sh", "-c", "trap '' TERM; while :; do sleep 0.05; done")
         time.sleep(0.1)
