@@ -4,6 +4,7 @@
 #include "args.h"
 #include "cleanup.h"
 #include "client.h"
+#include "format.h"
 #include "groupview.h"
 #include "help.h"
 #include "json.h"
@@ -168,26 +169,48 @@ int core_cmd_inspect(int argc, char **argv)
 
 /* ---- stats ---- */
 
+static void write_stats(const struct core_record *record, struct core_json *json)
+{
+    struct core_group_figures figures;
+    core_group_read(record, &figures);
+    core_json_open(json, NULL, '{');
+    core_json_string(json, "name", record->name);
+    core_json_int(json, "pid", record->pid);
+    core_json_known(json, "mem_bytes", figures.memory);
+    core_json_known(json, "cpu_usec", figures.cpu_usec);
+    core_json_known(json, "tasks", figures.tasks);
+    core_json_known(json, "read_bytes", figures.read_bytes);
+    core_json_known(json, "written_bytes", figures.written_bytes);
+    core_json_close(json, '}');
+}
+
 static void print_stats_json(const struct core_records *records)
 {
     struct core_json json = {0};
     core_json_open(&json, NULL, '[');
-    for (size_t i = 0; i < records->count; i++) {
-        struct core_group_figures figures;
-        core_group_read(&records->item[i], &figures);
-        core_json_open(&json, NULL, '{');
-        core_json_string(&json, "name", records->item[i].name);
-        core_json_int(&json, "pid", records->item[i].pid);
-        core_json_known(&json, "mem_bytes", figures.memory);
-        core_json_known(&json, "cpu_usec", figures.cpu_usec);
-        core_json_known(&json, "tasks", figures.tasks);
-        core_json_known(&json, "read_bytes", figures.read_bytes);
-        core_json_known(&json, "written_bytes", figures.written_bytes);
-        core_json_close(&json, '}');
-    }
+    for (size_t i = 0; i < records->count; i++)
+        write_stats(&records->item[i], &json);
     core_json_close(&json, ']');
     (void)printf("%s\n", json.text != NULL ? json.text : "[]"); /* checked when standard output is closed */
     core_json_free(&json);
+}
+
+static int print_stats_formatted(const struct core_records *records, const char *template)
+{
+    static const char *const fields[] = {"name",  "pid",        "mem_bytes",     "cpu_usec",
+                                         "tasks", "read_bytes", "written_bytes", NULL};
+    struct kern_error err = {0};
+    if (core_format_check(template, fields, &err) != 0) {
+        core_log_error(&err);
+        return 1;
+    }
+    for (size_t i = 0; i < records->count; i++) {
+        struct core_json json = {0};
+        write_stats(&records->item[i], &json);
+        core_format_print(template, json.text != NULL ? json.text : "{}");
+        core_json_free(&json);
+    }
+    return core_log_close_stdout();
 }
 
 static void print_mib(int64_t bytes)
@@ -252,6 +275,8 @@ int core_cmd_stats(int argc, char **argv)
         print_stats_json(&call.target);
         return core_log_close_stdout();
     }
+    if (kern_get_string(&call.flags, "format") != NULL)
+        return print_stats_formatted(&call.target, kern_get_string(&call.flags, "format"));
     bool live = isatty(STDOUT_FILENO) != 0 && kern_get_int(&call.flags, "no-stream") == 0;
     do {
         if (live)

@@ -3,6 +3,7 @@
 
 #include "args.h"
 #include "cleanup.h"
+#include "format.h"
 #include "help.h"
 #include "json.h"
 #include "log.h"
@@ -127,6 +128,23 @@ static void print_json(const struct core_records *records, const struct filter *
     core_json_free(&json);
 }
 
+static const char *const fields[] = {"name",      "pid",        "pod",    "rootfs", "command",
+                                     "started",   "ports",      "health", "status", "labels",
+                                     "exit_code", "exited_ago", NULL};
+
+static void print_formatted(const struct core_records *records, const struct filter *filter,
+                            const char *template)
+{
+    for (size_t i = 0; i < records->count; i++) {
+        struct core_json json = {0};
+        if (!is_shown(filter, &records->item[i]))
+            continue;
+        write_row(&records->item[i], filter->now, &json);
+        core_format_print(template, json.text != NULL ? json.text : "{}");
+        core_json_free(&json);
+    }
+}
+
 /* ---- The table ---- */
 
 static void age_text(int64_t seconds, char *ret_text, size_t size)
@@ -202,6 +220,9 @@ int core_cmd_ps(int argc, char **argv)
     int failed = core_args_verb(argc, argv, verb->options, &flags, 0, &words, &help, &err);
     if (failed == 0 && help)
         return core_help_print(verb);
+    const char *template = kern_get_string(&flags, "format");
+    if (failed == 0 && template != NULL)
+        failed = core_format_check(template, fields, &err);
     if (failed == 0)
         failed = core_records_read(kern_get_int(&flags, "all") != 0, &records, &err);
     if (failed != 0) {
@@ -211,6 +232,8 @@ int core_cmd_ps(int argc, char **argv)
     const struct filter filter = {.flags = &flags, .now = time(NULL)};
     if (kern_get_int(&flags, "json") != 0)
         print_json(&records, &filter);
+    else if (template != NULL)
+        print_formatted(&records, &filter, template);
     else if (kern_get_int(&flags, "quiet") != 0)
         print_names(&records, &filter);
     else

@@ -14,6 +14,11 @@ static const struct kern_option ps_flags[] = {
      .help = "those that ended within a day as well"},
     {.name = "json", .type = KERN_BOOL, .flags = FLAG, .help = "print JSON"},
     {.name = "quiet", .type = KERN_BOOL, .flags = FLAG, .letter = "q", .help = "print names only"},
+    {.name = "format",
+     .type = KERN_STRING,
+     .flags = FLAG,
+     .arg = "TEMPLATE",
+     .help = "a line for each: {{.name}} and other fields of --json; {{json .}} is all of them"},
     {.name = "filter",
      .type = KERN_STRING,
      .flags = FLAG | KERN_OPT_LIST,
@@ -61,6 +66,11 @@ static const struct kern_option dry_flags[] = {
 
 static const struct kern_option stats_flags[] = {
     {.name = "json", .type = KERN_BOOL, .flags = FLAG, .help = "print JSON, once"},
+    {.name = "format",
+     .type = KERN_STRING,
+     .flags = FLAG,
+     .arg = "TEMPLATE",
+     .help = "a line for each: {{.name}} and other fields of --json; {{json .}} is all of them"},
     {.name = "no-stream", .type = KERN_BOOL, .flags = FLAG, .help = "print once, also on a terminal"},
     {.name = NULL},
 };

@@ -76,6 +76,18 @@ class Detached(LifeCase):
             self.assertIsNone(self.row(name, "--filter", other), other)
         self.assertEqual(self.succeed("ps", "-q", "--filter", f"name={name}"), name + "\n")
 
+    def test_a_format(self):
+        name = self.detach("sleep", "60", options=["-l", "odd=a\"b"])
+        mine = ("--filter", f"name={name}", "--format")
+        self.assertEqual(self.succeed("ps", *mine, r"{{.Name}}\t{{ .status }} {{.ExitCode}}{{.health}}{{.labels}}x"),
+                         name + '\trunning {"odd": "a\\"b"}x\n')
+        self.assertEqual(json.loads(self.succeed("ps", *mine, "{{json .}}")), self.row(name))
+        self.assertEqual(self.succeed("stats", name, "--format", "{{.name}} {{.pid}}"), f"{name} {self.supervisor}\n")
+        for verb in (("ps",), ("stats", name)):
+            done = self.kern(*verb, "--format", "{{.nonsense}}", report=False)
+            self.assert_failed(done, 1, 'no field "nonsense"', hint="the fields are: name, pid, ")
+        self.assert_failed(self.kern("ps", "--format", "{{.name", report=False), 1, "not a template", hint="{{.name}}")
+
     def test_a_name_is_taken_once(self):
         name = self.detach("sleep", "60")
         done = self.kern("box", name, "-d", "--rootfs", self.root, "--", "true", report=False)
