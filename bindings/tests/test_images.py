@@ -8,10 +8,12 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "python")]
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "python"), os.path.join(HERE, "..", "..", "tests", "box")]
 import images
+import registry_kit
 
 KERN = os.environ["KERN"]
 HOME = tempfile.mkdtemp(prefix="kern-images-")
@@ -101,6 +103,32 @@ class Images(unittest.TestCase):
         self.assertEqual((result.fault.type, result.exit_code), ("startup_failed", 1))
         self.assertIn('image="host"', result.fault.message)
         self.assertIn("kern load", result.fault.message)
+
+    def test_a_slow_pull_is_no_call_s_time(self):
+        if not os.path.exists(images.BUSYBOX):
+            self.skipTest("this machine has no busybox to make an image of")
+        with open(images.BUSYBOX, "rb") as file:
+            files = {name: b"" for name in ("bin/", "etc/", "tmp/", "workspace/", "proc/", "dev/")}
+            files["bin/sh"] = file.read()
+
+        def slow(_request, path):
+            if "/blobs/" in path:
+                time.sleep(2)
+            return False
+
+        with registry_kit.Registry(fault=slow) as registry:
+            for name in ("one", "two"):
+                registry.add(registry_kit.Image([{**files, "etc/name": name.encode()}]), name)
+            os.makedirs(HOME + "/config/kern")
+            with open(HOME + "/config/kern/kern.toml", "w", encoding="utf-8") as file:
+                file.write(f'[registry]\nplain-http = ["{registry.name}"]\n')
+            with unittest.mock.patch.dict(os.environ, {"XDG_CONFIG_HOME": HOME + "/config"}):
+                with Sandbox(image=registry.name + "/one", timeout_s=1) as sandbox:
+                    result = sandbox.run_code("echo hi", language="sh")
+                    self.assertEqual((result.stdout, result.fault), ("hi\n", None))
+                if shutil.which("node"):
+                    found = by_node("echo hi", {"language": "sh", "image": registry.name + "/two", "timeoutS": 1})
+                    self.assertEqual((found["stdout"], found["fault"]), ("hi\n", None))
 
     def test_the_library_is_compiled_once(self):
         code = "import json, sys; print(sys.pycache_prefix, json.__cached__, __import__('os').path.exists(json.__cached__))"

@@ -16,10 +16,9 @@ const { Capture, Running } = require("./process.js");
 const { PycCache } = require("./pyc.js");
 const { ExecutionResult, classify, parseReport } = require("./result.js");
 const { Kernel, Pool } = require("./warm.js");
-const { Workspace, removeTree } = require("./workspace.js");
+const { ARGUMENT_LIMIT, Workspace, removeTree } = require("./workspace.js");
 
 const LANGUAGES = { python: ["python3", ".py"], bash: ["bash", ".sh"], sh: ["sh", ".sh"], node: ["node", ".js"] };
-const ARGUMENT_LIMIT = 128 << 10; // the kernel's limit for one argument
 const BACKSTOP = 5; // seconds that kern's own deadline lies behind this side's
 const CALL_OPTIONS = ["language", "timeoutS", "onStdout", "onStderr", "signal"];
 let number = 0;

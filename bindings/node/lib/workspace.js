@@ -13,6 +13,7 @@ const tar = require("./tar.js");
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = fs.constants;
 const DEPS = ".deps";
 const CODE_PREFIX = ".kern-code-";
+const ARGUMENT_LIMIT = 128 << 10; // the kernel's limit for one argument
 
 const under = (fd, name) => `/proc/self/fd/${fd}/${name}`;
 
@@ -118,11 +119,16 @@ class Workspace {
   // Puts a long script where the box can read it; its name. remove() takes it away.
   addCode(code, suffix) {
     const name = `${CODE_PREFIX}${process.pid}-${++this.counter}-${randomBytes(4).toString("hex")}${suffix}`;
-    const fd = fs.openSync(under(this.fd, name), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666);
     try {
-      fs.writeFileSync(fd, code);
-    } finally {
-      fs.closeSync(fd);
+      const fd = fs.openSync(under(this.fd, name), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666);
+      try {
+        fs.writeFileSync(fd, code);
+      } finally {
+        fs.closeSync(fd);
+      }
+    } catch (problem) {
+      this.remove(name);
+      throw new SandboxError(`code of ${ARGUMENT_LIMIT >> 10} KiB and more goes by a file in the workspace, which cannot be written: ${problem.code}`);
     }
     return name;
   }
@@ -137,11 +143,15 @@ class Workspace {
 
   makeDeps() {
     try {
-      fs.mkdirSync(under(this.fd, DEPS), 0o777);
+      try {
+        fs.mkdirSync(under(this.fd, DEPS), 0o777);
+      } catch (problem) {
+        if (problem.code !== "EEXIST") throw problem;
+      }
+      fs.closeSync(this._folder([DEPS], false)); // a link planted there is refused
     } catch (problem) {
-      if (problem.code !== "EEXIST") throw problem;
+      throw new SandboxError(`setup: cannot make '${DEPS}' in the workspace: ${problem.code}`);
     }
-    fs.closeSync(this._folder([DEPS], false)); // a link planted there is refused
   }
 
   hasDeps() {
@@ -287,4 +297,4 @@ function removeTree(folder) {
   }
 }
 
-module.exports = { Workspace, removeTree };
+module.exports = { ARGUMENT_LIMIT, Workspace, removeTree };

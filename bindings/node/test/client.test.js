@@ -186,6 +186,37 @@ test("a box that somebody stops is killed", async () => {
   });
 });
 
+// A workspace that is a file system of its own; null where nothing can be mounted.
+function mounted(t, options) {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "kern-mounted-"));
+  const there = process.geteuid() === 0 && spawnSync("mount", ["-t", "tmpfs", "-o", options, "none", folder]).status === 0;
+  t.after(() => {
+    if (there) execFileSync("umount", [folder]);
+    fs.rmdirSync(folder);
+  });
+  if (!there) t.skip("nothing can be mounted here");
+  return there ? folder : null;
+}
+
+test("a full workspace and one that is read-only", async (t) => {
+  const full = mounted(t, "size=64k");
+  const closed = mounted(t, "ro");
+  before[1] = fs.readdirSync(os.tmpdir()).sort();
+  if (full === null || closed === null) return;
+  await kern.withSandbox({ ...HOST, workspace: full }, async (sandbox) => {
+    await refused(() => sandbox.writeFile("x", "x".repeat(200000)), /ENOSPC/);
+    await refused(() => sandbox.runCode("#".repeat(200000), { language: "sh" }), /128 KiB and more goes by a file.*ENOSPC/);
+    assert.equal((await sandbox.runCode("print(1)")).stdout, "1\n");
+    assert.deepEqual((await sandbox.listFiles()).map((file) => file.path), ["x"]);
+  });
+  await kern.withSandbox({ ...HOST, workspace: closed }, async (sandbox) => {
+    await refused(() => sandbox.writeFile("x", "x"), /EROFS/);
+    await refused(() => sandbox.runCode("#".repeat(200000), { language: "sh" }), /EROFS/);
+    assert.match((await sandbox.runCode("open('y', 'w')")).stderr, /Read-only/);
+  });
+  await refused(() => new kern.Sandbox({ ...HOST, workspace: closed, setup: "true" }).open(), /setup: cannot make '.deps'.*EROFS/);
+});
+
 test("a kern that does not work", async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "kern-test-"));
   const make = (text, mode = 0o755) => {

@@ -20,7 +20,7 @@ from ._process import Capture, Running, remove
 from ._pyc import PycCache
 from ._result import End, ExecutionResult, FileInfo, Result, SandboxFault, Usage, classify, parse_report
 from ._warm import Kernel, Pool
-from ._workspace import Workspace, remove_tree
+from ._workspace import ARGUMENT_LIMIT, Workspace, remove_tree
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 Language = Literal["python", "bash", "sh", "node"]
 LANGUAGES = {"python": ("python3", ".py"), "bash": ("bash", ".sh"), "sh": ("sh", ".sh"), "node": ("node", ".js")}
-ARGUMENT_LIMIT = 128 << 10  # the kernel's limit for one argument
 BACKSTOP = 5  # seconds that kern's own deadline lies behind this side's
 Callback = Optional[Callable[[bytes], object]]
 _numbers = itertools.count(1)

@@ -17,6 +17,7 @@ from ._result import FileInfo
 
 DEPS = ".deps"
 CODE_PREFIX = ".kern-code-"
+ARGUMENT_LIMIT = 128 << 10  # the kernel's limit for one argument
 INFLATED_LIMIT = 1 << 30
 Seen = Dict[str, Tuple[int, int, int]]
 
@@ -121,8 +122,13 @@ class Workspace:
         self.counter += 1
         name = f"{CODE_PREFIX}{os.getpid()}-{self.counter}-{os.urandom(4).hex()}{suffix}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(name, flags, 0o666, dir_fd=self.fd), "w", encoding="utf-8", errors="surrogatepass") as file:
-            file.write(code)
+        try:
+            with open(os.open(name, flags, 0o666, dir_fd=self.fd), "w", encoding="utf-8", errors="surrogatepass") as file:
+                file.write(code)
+        except OSError as problem:
+            self.remove(name)
+            raise SandboxError(f"code of {ARGUMENT_LIMIT >> 10} KiB and more goes by a file in the workspace, which cannot be written: "
+                               f"{problem.strerror}") from None
         return name
 
     def remove(self, name: str) -> None:
@@ -133,10 +139,13 @@ class Workspace:
 
     def make_deps(self) -> None:
         try:
-            os.mkdir(DEPS, 0o777, dir_fd=self.fd)
-        except FileExistsError:
-            pass
-        os.close(self._folder([DEPS], False))  # a link planted there is refused
+            try:
+                os.mkdir(DEPS, 0o777, dir_fd=self.fd)
+            except FileExistsError:
+                pass
+            os.close(self._folder([DEPS], False))  # a link planted there is refused
+        except OSError as problem:
+            raise SandboxError(f"setup: cannot make {DEPS!r} in the workspace: {problem.strerror}") from None
 
     def has_deps(self) -> bool:
         try:

@@ -260,18 +260,35 @@ class Binary(unittest.TestCase):
 
 
 class Places(unittest.TestCase):
-    def test_a_full_and_a_closed_workspace(self):
-        with tempfile.TemporaryDirectory() as folder:
-            if os.geteuid() == 0 and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder]).returncode == 0:
-                self.addCleanup(lambda: None)
-                try:
-                    with Sandbox(**HOST, workspace=folder) as sandbox:
-                        with self.assertRaisesRegex(SandboxError, "No space left"):
-                            sandbox.write_file("x", b"x" * 200000)
-                        self.assertEqual(sandbox.run_code("print(1)").stdout, "1\n")
-                        self.assertEqual(sandbox.run_code("open('y', 'wb').write(b'y' * 200000)").exit_code, 1)
-                finally:
-                    subprocess.run(["umount", folder], check=True)
+    def mounted(self, options):
+        """A workspace that is a file system of its own."""
+        folder = tempfile.mkdtemp()
+        self.addCleanup(os.rmdir, folder)
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", folder]).returncode != 0:
+            self.skipTest("nothing can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", folder], check=True)
+        return folder
+
+    def test_a_full_workspace(self):
+        with Sandbox(**HOST, workspace=self.mounted("size=64k")) as sandbox:
+            with self.assertRaisesRegex(SandboxError, "No space left"):
+                sandbox.write_file("x", b"x" * 200000)
+            with self.assertRaisesRegex(SandboxError, "128 KiB and more goes by a file.*No space left"):
+                sandbox.run_code("#" * 200000, language="sh")
+            self.assertEqual(sandbox.run_code("print(1)").stdout, "1\n")
+            self.assertEqual(sandbox.run_code("open('y', 'wb').write(b'y' * 200000)").exit_code, 1)
+            self.assertEqual([file.path for file in sandbox.list_files()], ["x", "y"])
+
+    def test_a_workspace_that_is_read_only(self):
+        folder = self.mounted("ro")
+        with Sandbox(**HOST, workspace=folder) as sandbox:
+            for call in (lambda: sandbox.write_file("x", "x"), lambda: sandbox.run_code("#" * 200000, language="sh")):
+                with self.assertRaisesRegex(SandboxError, "Read-only"):
+                    call()
+            self.assertEqual(sandbox.run_code("#" + "x" * 200000 + "\nprint(1)").stdout, "1\n")
+            self.assertIn("Read-only", sandbox.run_code("open('y', 'w')").stderr)
+        with self.assertRaisesRegex(SandboxError, "setup: cannot make '.deps'.*Read-only"):
+            Sandbox(**HOST, workspace=folder, setup="true").open()
 
     def test_a_workspace_stays(self):
         with tempfile.TemporaryDirectory() as folder:
