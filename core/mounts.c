@@ -219,6 +219,19 @@ static int write_map_of(pid_t pid, const char *name, const char *text)
     return fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
 }
 
+/* Named volumes are all of kern's own state that a box can have. Their ids are those that boxes see, from the first day, whomever a
+ * box gave the top directory to. */
+static bool is_named_volume(const kern_box *box, const struct core_mount *mount)
+{
+    for (size_t i = 0; i < CORE_OWN_PLACES; i++) {
+        size_t length = box->own_state[i] != NULL && mount->source != NULL ? strlen(box->own_state[i]) : 0;
+        if (length > 0 && strncmp(mount->source, box->own_state[i], length) == 0 &&
+            mount->source[length] == '/')
+            return true;
+    }
+    return false;
+}
+
 int32_t kern_guards_setuid(const kern_box *box)
 {
     for (size_t i = 0; box->ids.shifted != 0 && i < box->mount_count; i++) {
@@ -226,7 +239,7 @@ int32_t kern_guards_setuid(const kern_box *box)
         struct stat st;
         if (mount->kind == CORE_BIND &&
             (mount->flags & (KERN_MOUNT_READ_ONLY | KERN_MOUNT_KERNEL | DEVICES)) == 0 &&
-            (fstat(mount->fd, &st) != 0 || st.st_uid == 0 || st.st_gid == 0))
+            (fstat(mount->fd, &st) != 0 || st.st_uid == 0 || st.st_gid == 0 || is_named_volume(box, mount)))
             return 1;
     }
     return 0;
@@ -276,6 +289,8 @@ static int volume_namespace(const kern_box *box, const struct core_mount *mount,
     struct stat st;
     if (fstat(mount->fd, &st) != 0)
         return -errno;
+    if (is_named_volume(box, mount))
+        st.st_uid = st.st_gid = 0;
     char uid_map[128], gid_map[128];
     int failed = volume_map(st.st_uid, box->ids.base, box->ids.count, uid_map, sizeof(uid_map));
     if (failed == 0)

@@ -413,6 +413,23 @@ class Volumes(LifeCase):
         self.assertEqual(self.volume("prune", "--force").out, "removed volume 'more'\n")
         self.assertEqual(json.loads(self.volume("ls", "--json").out), [])
 
+    def test_a_top_folder_that_was_given_away(self):
+        """As the entry point of a database does at its first start: the ids of a volume stay what they were."""
+        def run(script, *options):
+            if not self.me.is_root:
+                options += ("--uid-range",)
+            done = self.rooted("sh", "-ec", script, options=["-v", "given:/d", *options], env=self.env)
+            self.assertEqual(done.code, 0, done)
+            return done.out
+        run("touch /d/a; chown 7:8 /d; touch /d/b")
+        self.assertEqual(run("touch /d/c; stat -c '%n %u:%g' /d /d/a /d/b /d/c"),
+                         "/d 7:8\n/d/a 0:0\n/d/b 0:0\n/d/c 0:0\n")
+        if self.me.is_root:
+            self.assertEqual(run("cp /bin/busybox /d/x; chmod u+s /d/x || echo no; rm /d/x"), "no\n")
+        run("touch /d/e; stat -c %u /d/e", "--user", "7:8")
+        self.assertEqual(run("stat -c %u:%g /d/e"), "7:8\n")
+        run("rm -r /d/a /d/b /d/c /d/e; chown 0:0 /d")
+
     def test_odd_words(self):
         for words in ((), ("create",), ("rm",), ("inspect",), ("ls", "x"), ("nonsense",)):
             self.assert_failed(self.volume(*words), 1, "kern volume takes", hint="--help")
