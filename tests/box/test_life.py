@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import kerntest
-from kerntest import BoxCase, as_root_and_user
+from kerntest import BoxCase, as_root, as_root_and_user
 
 STARTED = re.compile(r"^started '([^']+)' \[pid (\d+), detached\]\n$")
 
@@ -319,6 +319,25 @@ class Logs(LifeCase):
         running.wait()
 
 
+@as_root
+class FullDisk(LifeCase):
+    def test_a_log_that_finds_no_room(self):
+        """Lines are lost, nothing is stopped, and what fits is kept."""
+        logs = os.path.join(self.me.run_directories()[0], "logs")
+        self.detach("true")  # makes the folder
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", logs], check=False).returncode != 0:
+            self.skipTest("no file system can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", logs], check=True)
+        name = self.detach("sh", "-c", "echo first; yes 0123456789 | head -c 1000000; echo last >/tmp/last; exec sleep 60")
+        self.assertTrue(kerntest.eventually(lambda: self.kern("exec", name, "cat", "/tmp/last", report=False).out == "last\n"))
+        self.assertEqual(self.row(name)["status"], "running")
+        out = self.succeed("logs", name)
+        self.assertLess(len(out), 1000000)
+        self.assertIn("0123456789\n", out)
+        self.assertEqual(self.kern("stop", name).code, 0)
+        self.assertEqual(self.succeed("wait", name), "143\n")
+
+
 @as_root_and_user
 class Looks(LifeCase):
     def test_inspect_and_stats(self):
@@ -354,6 +373,7 @@ class Looks(LifeCase):
             return
         self.assertEqual(self.row(name)["status"], "paused")
         self.assert_failed(self.kern("exec", name, "--", "true"), 1, "is paused", hint="kern unpause")
+        self.assert_failed(self.kern("cp", f"{name}:/etc/passwd", "/dev/null", report=False), 1, "is paused")
         self.succeed("unpause", name)
         self.assertEqual(self.kern("exec", name, "--", "true").code, 0)
 
