@@ -320,7 +320,7 @@ void egress_accept(struct egress_source *source, uint32_t events)
     struct egress_listener *listener = (struct egress_listener *)source;
     (void)events; /* it was added for EPOLLIN only */
     for (int turn = 0; turn < 64; turn++) {
-        int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = egress_loop_accept(&listener->world->loop, source->fd);
         if (fd < 0)
             return;
         if (listener->slot->kind == EGRESS_SLOT_DNS_TCP)

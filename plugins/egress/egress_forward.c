@@ -129,11 +129,12 @@ static void start(struct listener *listener, int client)
 static void on_accept(struct egress_source *source, uint32_t events)
 {
     (void)events; /* it was added for EPOLLIN only */
+    struct listener *listener = (struct listener *)source;
     for (int turn = 0; turn < 64; turn++) {
-        int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = egress_loop_accept(&listener->world->loop, source->fd);
         if (fd < 0)
             return;
-        start((struct listener *)source, fd);
+        start(listener, fd);
     }
 }
 

@@ -12,22 +12,32 @@ static int is_token(uint8_t c)
            (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
-/* Loosely, because servers are loose: empty lines may come first, any word may be a method. */
+static int is_blank(uint8_t c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Loosely, because servers are loose: empty lines and blanks may come first, any word may be a method, anything may follow it. Whoever
+ * begins so and goes on without an end of the line is taken at the word, and refused as a request. */
 int egress_http_looks_so(const uint8_t *bytes, size_t length)
 {
-    size_t start = 0;
-    while (start < length && (bytes[start] == '\r' || bytes[start] == '\n'))
-        start++;
-    for (size_t i = start; i < length && i < EGRESS_LINE_MOST; i++) {
-        uint8_t c = bytes[i];
-        if (c == '\n')
+    size_t at = 0;
+    while (at < length && (bytes[at] == '\r' || bytes[at] == '\n'))
+        at++;
+    while (at < length && is_blank(bytes[at]))
+        at++;
+    size_t method = at;
+    while (at < length && is_token(bytes[at]))
+        at++;
+    if (at < length && (at == method || !is_blank(bytes[at])))
+        return 0;
+    for (size_t i = at; i < length; i++) {
+        if (bytes[i] == '\n')
             return 0;
-        if ((c < ' ' && c != '\t' && c != '\r') || c == 0x7f || (c >= 0x80 && i == start))
-            return 0;
-        if (i >= start + 4 && strncasecmp((const char *)bytes + i - 4, "HTTP/", 5) == 0)
+        if (i >= at + 5 && strncasecmp((const char *)bytes + i - 4, "HTTP/", 5) == 0)
             return 1;
     }
-    return length < EGRESS_LINE_MOST ? -EAGAIN : 0;
+    return length < EGRESS_LINE_MOST ? -EAGAIN : 1;
 }
 
 int egress_http_authority(const char *text, size_t length, struct egress_authority *ret_authority)

@@ -2,8 +2,10 @@
 #include "egress_loop.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,16 +27,36 @@ int64_t egress_now_ms(void)
 int egress_loop_open(struct egress_loop *loop)
 {
     loop->epoll = epoll_create1(EPOLL_CLOEXEC);
+    loop->spare = fcntl(loop->epoll, F_DUPFD_CLOEXEC, 0);
     loop->now_ms = egress_now_ms();
     loop->garbage = NULL;
     loop->looks_around = 0;
-    return loop->epoll < 0 ? -errno : 0;
+    return loop->epoll < 0 || loop->spare < 0 ? -errno : 0;
 }
 
 int egress_loop_add(struct egress_loop *loop, struct egress_source *source, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = source};
     return epoll_ctl(loop->epoll, EPOLL_CTL_ADD, source->fd, &event) != 0 ? -errno : 0;
+}
+
+int egress_loop_accept(struct egress_loop *loop, int listener)
+{
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    while (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        (void)close(loop->spare); /* makes room for one */
+        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int failed = errno;
+        if (fd >= 0)
+            (void)close(fd); /* nothing was said yet */
+        loop->spare = fcntl(loop->epoll, F_DUPFD_CLOEXEC, 0);
+        if (fd < 0) {
+            errno = failed;
+            return -1;
+        }
+        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    }
+    return fd;
 }
 
 void egress_loop_close(struct egress_source *source)

@@ -16,6 +16,7 @@ struct egress_garbage {
 
 struct egress_loop {
     int epoll;
+    int spare; /* a descriptor to give up, see egress_loop_accept() */
     int64_t now_ms;
     int looks_around;
     /* before it sleeps: the last sleep was short */ /* CLOCK_MONOTONIC, read once a round */
@@ -24,6 +25,9 @@ struct egress_loop {
 
 int egress_loop_open(struct egress_loop *loop);
 int egress_loop_add(struct egress_loop *loop, struct egress_source *source, uint32_t events);
+/* The next connection of a listener, non-blocking; or -1. Where no descriptor is left for it, it is ended: one that stayed in the queue
+ * would wake the loop without end. */
+int egress_loop_accept(struct egress_loop *loop, int listener);
 /* Closes the descriptor; the memory of the source must live until the round is over. */
 void egress_loop_close(struct egress_source *source);
 void egress_loop_discard(struct egress_loop *loop, struct egress_garbage *garbage);

@@ -107,6 +107,10 @@ static int check_net(const char *text, struct egress_rule *rule, struct kern_err
         egress_address_within(&loopback, &rule->net, rule->prefix))
         return refuse(text, "127.0.0.0/8 is the box's own loopback",
                       "a service of the host is reached by a name: HOSTNAME:PORT+private", err);
+    static const struct egress_address link_local = {1, {0xfe, 0x80}};
+    if (egress_address_within(&rule->net, &link_local, 10))
+        return refuse(text, "a link-local address is one of an interface, which a box does not have", NULL,
+                      err);
     if (egress_address_class(&rule->net) == EGRESS_NEVER || egress_address_class(&last) == EGRESS_NEVER ||
         (!rule->net.v6 && rule->prefix < 8) || (rule->net.v6 && rule->prefix < 16) ||
         (rule->net.v6 && rule->prefix == 128 && egress_address_class(&rule->net) == EGRESS_PRIVATE &&

