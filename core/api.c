@@ -453,6 +453,14 @@ int kern_box_record_project(kern_box *box, uint32_t id, const char *path, struct
     return core_registry_record(box, "project", value, err);
 }
 
+int kern_box_record_device(kern_box *box, const char *line, struct kern_error *err)
+{
+    if (!box->swept_devices)
+        core_registry_sweep_now(box);
+    box->swept_devices = true;
+    return core_registry_record(box, "device", line, err);
+}
+
 void kern_box_cgroup2(kern_box *box, int32_t fd)
 {
     box->cgroup_fd = fd;

@@ -13,6 +13,7 @@
 #include "rootfs_project.h"
 #include "scratch.h"
 #include "supervise.h"
+#include "vgpio/vgpio_sweep.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -162,6 +163,7 @@ struct sweep { /* who is told instead of anything being removed; no `tell`: all 
     core_lost_fn tell;
     void *context;
     int64_t start_ns; /* a sweep that began since then is as good; 0: none is */
+    bool waits;       /* for another kern that is sweeping, and looks again; else that one does it all */
 };
 
 static bool sweep_state(const struct sweep *sweep, int run, const char *name, int fd);
@@ -292,7 +294,9 @@ static void sweep_line(int run, const char *name, const char *pid, const char *k
     else if (strcmp(key, "socket") == 0 && strcmp(value, mine) == 0)
         (void)unlinkat(run, value, 0); /* gone already is as good */
     else if (strcmp(key, "project") == 0)
-        rootfs_project_sweep(value, (pid_t)atoi(pid));      /* judges it itself */
+        rootfs_project_sweep(value, (pid_t)atoi(pid)); /* judges it itself */
+    else if (strcmp(key, "device") == 0)
+        vgpio_sweep(value);                                 /* looks whether it is still the box's */
     (void)snprintf(mine, sizeof(mine), "%s.%s", name, pid); /* names and numbers are bounded */
     if (strcmp(key, "scratch") == 0 && strcmp(value, mine) == 0)
         core_scratch_sweep(value);
@@ -369,8 +373,7 @@ static void sweep_one(const struct sweep *sweep, int run_fd)
         return;
     int64_t began = core_now_ns();
     auto_fd boxes = core_registry_folder(run_fd, "boxes");
-    /* One sweeper at a time is enough: whoever comes second finds the work being done. */
-    if (boxes < 0 || flock(boxes, LOCK_EX | LOCK_NB) != 0)
+    if (boxes < 0 || flock(boxes, LOCK_EX | (sweep->waits ? 0 : LOCK_NB)) != 0)
         return;
     int copy = fcntl(boxes, F_DUPFD_CLOEXEC, 3);
     auto_dir dir = copy >= 0 ? fdopendir(copy) : NULL;
@@ -394,15 +397,26 @@ static void sweep_one(const struct sweep *sweep, int run_fd)
     note_sweep(run_fd, began);
 }
 
-void core_registry_sweep(const kern_box *box)
+static void sweep_for(const kern_box *box, const struct sweep *sweep)
 {
-    const struct sweep sweep = {.start_ns = box->start_ns};
-    sweep_one(&sweep, box->run_fd);
+    sweep_one(sweep, box->run_fd);
     for (unsigned choice = 0; choice < PLACES; choice++) {
         auto_fd fd = open_other(box, choice);
         if (fd >= 0)
-            sweep_one(&sweep, fd);
+            sweep_one(sweep, fd);
     }
+}
+
+void core_registry_sweep(const kern_box *box)
+{
+    const struct sweep sweep = {.start_ns = box->start_ns};
+    sweep_for(box, &sweep);
+}
+
+void core_registry_sweep_now(const kern_box *box)
+{
+    const struct sweep sweep = {.waits = true};
+    sweep_for(box, &sweep);
 }
 
 int core_registry_place(unsigned choice, char *ret_path, size_t size)

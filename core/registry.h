@@ -25,6 +25,8 @@ int core_registry_place(unsigned choice, char *ret_path, size_t size);
 
 /* Removes what dead boxes left behind (groups, scratch, sockets, state), in every run directory of this user. */
 void core_registry_sweep(const kern_box *box);
+/* The same, also when another kern is sweeping: it waits for that one and looks again. */
+void core_registry_sweep_now(const kern_box *box);
 
 /* For verbs that look at boxes from outside: this user's run directories (0 .. CORE_RUN_PLACES - 1; the same one may come
  * twice), or -1; a folder in one, if it is ours alone; and the sweep of them all. */

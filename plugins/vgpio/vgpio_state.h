@@ -10,11 +10,11 @@
 
 #include <sys/types.h>
 
-#define VGPIO_CHIPS 16u
-#define VGPIO_BUSES 16u
-#define VGPIO_HELD  64u
-#define VGPIO_SYSFS 64u
-#define VGPIO_POOL  32u
+#define VGPIO_CHIPS   16u
+#define VGPIO_BUSES   16u
+#define VGPIO_HELD    64u
+#define VGPIO_POOL    32u
+#define VGPIO_FOLDERS 32u
 
 struct vgpio_chip {
     int fd; /* O_PATH: the node, whatever happens to its name */
@@ -65,13 +65,6 @@ struct vgpio_lane {
     struct vgpio_node_bus *bus;
 };
 
-/* A file of /sys that was given to the box's root while the box lives. */
-struct vgpio_sysfs {
-    int fd;
-    uid_t uid;
-    gid_t gid;
-};
-
 struct vgpio_state {
     struct vgpio_chip *chip;
     size_t chip_count;
@@ -86,9 +79,10 @@ struct vgpio_state {
     struct vgpio_order *order; /* room for one */
     uint64_t
         i2c_buffer[I2C_RDWR_IOCTL_MAX_MSGS]; /* of the transfer with the worker: where what is read belongs */
-    struct vgpio_sysfs *sysfs;
-    size_t sysfs_count;
-    int pwm_exported, pwm_chip, pwm_channel; /* by kern, for the box */
+    char **changed;                          /* of the host for the box: a line of vgpio_sweep.h each */
+    size_t changed_count;
+    int folder[VGPIO_FOLDERS]; /* of /sys, locked while the files in it are the box's */
+    size_t folder_count;
 };
 
 /* vgpio_grant.c, in prepare: lines and buses of all profiles, with their nodes. */

@@ -1,6 +1,7 @@
 /* The keys that stand for directories of /sys: only the named one stands in the box, writable only where its class is there to be
  * written. Runs in kern, in prepare and teardown. */
 #include "vgpio_state.h"
+#include "vgpio_sweep.h"
 
 #include "kern/cleanup.h"
 #include "kern/foundation.h"
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,36 +39,81 @@ static int is_name(const char *item)
     return item[0] != '\0' && item[0] != '.' && strchr(item, '/') == NULL && item[0] != '{';
 }
 
-/* Root in a box of real root is not root: what it may write has to be its own while the box lives. */
+/* Written down before it is done: in the box's state file, for the run after one that is killed, and for teardown. */
+static int change(kern_box *box, struct vgpio_state *state, const char *line, struct kern_error *err)
+{
+    char **grown = reallocarray(state->changed, state->changed_count + 1, sizeof(*grown));
+    if (grown != NULL)
+        state->changed = grown;
+    char *copy = grown != NULL ? strdup(line) : NULL;
+    if (copy == NULL)
+        return kern_fail(err, ENOMEM, "cannot keep what was changed for the box");
+    grown[state->changed_count++] = copy;
+    return kern_box_record_device(box, line, err);
+}
+
+/* Root in a box of real root is not root: what it may write has to be its own while the box lives. (sysfs knows neither ACLs
+ * nor idmapped mounts.) */
 static int give_file(kern_box *box, struct vgpio_state *state, int dir, const char *name,
                      struct kern_error *err)
 {
     const struct kern_ids *ids = kern_get_ids(box);
     struct stat st;
-    if (state->sysfs_count == VGPIO_SYSFS)
-        return 0; /* more files than any class has */
     auto_fd fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (st.st_mode & 0200) == 0)
         return 0;
-    char path[40];
-    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fits: a number is short */
-    if (chown(path, ids->base, ids->gid_base) != 0)
-        return kern_fail(err, errno, "cannot give \"%s\" to the box", name);
-    state->sysfs[state->sysfs_count++] =
-        (struct vgpio_sysfs){.fd = steal_fd(&fd), .uid = st.st_uid, .gid = st.st_gid};
-    return 0;
+    char link[40], path[384], line[448];
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
+    ssize_t length = readlink(link, path, sizeof(path) - 1);
+    if (length <= 0 || length == (ssize_t)sizeof(path) - 1)
+        return kern_fail(err, length < 0 ? errno : ENAMETOOLONG, "cannot give \"%s\" to the box", name);
+    path[length] = '\0';
+    (void)snprintf(line, sizeof(line), "owner %u %u %u %s", ids->base, st.st_uid, st.st_gid, path); /* fits */
+    int failed = change(box, state, line, err);
+    if (failed == 0 && chown(link, ids->base, ids->gid_base) != 0)
+        failed = kern_fail(err, errno, "cannot give \"%s\" to the box", path);
+    return failed;
 }
 
-static int give_files(kern_box *box, struct vgpio_state *state, int dir, struct kern_error *err)
+/* A file has one owner, so one box at a time has it. The lock falls with kern, however it ends. Returns 1, or 0 when the box has
+ * the folder already. */
+static int lock_folder(struct vgpio_state *state, int folder, const char *path, struct kern_error *err)
+{
+    struct stat st, other;
+    if (fstat(folder, &st) != 0)
+        return kern_fail(err, errno, "cannot look at \"%s\"", path);
+    for (size_t i = 0; i < state->folder_count; i++)
+        if (fstat(state->folder[i], &other) == 0 && other.st_ino == st.st_ino)
+            return 0;
+    if (state->folder_count == VGPIO_FOLDERS)
+        return kern_refuse(err, 0, "cannot give \"%s\" to a box: it has %u directories of /sys already", path,
+                           VGPIO_FOLDERS);
+    if (flock(folder, LOCK_EX | LOCK_NB) != 0) {
+        int failed = kern_refuse(err, 0, "cannot give \"%s\" to a box: another box has it", path);
+        kern_hint(err, "end that box first: kern ps");
+        return failed;
+    }
+    int copy = fcntl(folder, F_DUPFD_CLOEXEC, 3);
+    if (copy < 0)
+        return kern_fail(err, errno, "cannot keep \"%s\" locked", path);
+    state->folder[state->folder_count++] = copy;
+    return 1;
+}
+
+static int give_files(kern_box *box, struct vgpio_state *state, int dir, const char *path,
+                      struct kern_error *err)
 {
     if (kern_get_ids(box)->shifted == 0)
         return 0;
-    if (state->sysfs == NULL)
-        state->sysfs = calloc(VGPIO_SYSFS, sizeof(*state->sysfs));
     auto_fd copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    auto_dir list = copy >= 0 ? fdopendir(copy) : NULL;
-    if (state->sysfs == NULL || list == NULL)
-        return kern_fail(err, errno, "cannot list a directory of /sys");
+    if (copy < 0)
+        return kern_fail(err, errno, "cannot list \"%s\"", path);
+    int locked = lock_folder(state, copy, path, err);
+    if (locked <= 0)
+        return locked;
+    auto_dir list = fdopendir(copy);
+    if (list == NULL)
+        return kern_fail(err, errno, "cannot list \"%s\"", path);
     (void)steal_fd(&copy); /* the stream's now */
     int failed = 0;
     for (const struct dirent *entry; failed == 0 && (entry = readdir(list)) != NULL;)
@@ -80,7 +127,7 @@ static int add_folder(kern_box *box, struct vgpio_state *state, const char *path
     auto_fd fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -ENOENT;
-    int failed = writable ? give_files(box, state, fd, err) : 0;
+    int failed = writable ? give_files(box, state, fd, path, err) : 0;
     return failed != 0
                ? failed
                : kern_add_bind(box, fd, path, KERN_MOUNT_KERNEL | (writable ? 0 : KERN_MOUNT_READ_ONLY), err);
@@ -140,12 +187,14 @@ static int add_channel(kern_box *box, struct vgpio_state *state, const kern_valu
     (void)snprintf(path, sizeof(path), "/sys/class/pwm/pwmchip%d/pwm%d", chip, channel); /* fits */
     (void)snprintf(export, sizeof(export), "/sys/class/pwm/pwmchip%d/export", chip);     /* fits */
     if (access(path, F_OK) != 0 && access(export, F_OK) == 0) {
+        char line[48];
+        (void)snprintf(line, sizeof(line), "pwm %d %d", chip, channel); /* fits */
+        failed = change(box, state, line, err);
+        if (failed != 0)
+            return failed;
         failed = write_number(export, channel);
         if (failed != 0)
             return kern_refuse(err, -failed, "cannot export channel %d of pwmchip%d", channel, chip);
-        state->pwm_chip = chip;
-        state->pwm_channel = channel;
-        state->pwm_exported = 1;
     }
     failed = add_folder(box, state, path, 1, err);
     return failed == -ENOENT ? vgpio_absent(box, profile, "pwm", path, err) : failed;
@@ -170,18 +219,11 @@ int vgpio_add_sysfs(kern_box *box, struct vgpio_state *state, const kern_values 
 
 void vgpio_sysfs_clear(struct vgpio_state *state)
 {
-    for (size_t i = 0; i < state->sysfs_count; i++) {
-        char path[40];
-        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d",
-                       state->sysfs[i].fd); /* fits: a number is short */
-        if (chown(path, state->sysfs[i].uid, state->sysfs[i].gid) != 0)
-            (void)0; /* the device went away, and its files with it */
-        kern_close_fd(&state->sysfs[i].fd);
+    for (size_t i = 0; i < state->changed_count; i++) {
+        vgpio_sweep(state->changed[i]);
+        free(state->changed[i]);
     }
-    free(state->sysfs);
-    if (state->pwm_exported) {
-        char path[96];
-        (void)snprintf(path, sizeof(path), "/sys/class/pwm/pwmchip%d/unexport", state->pwm_chip); /* fits */
-        (void)write_number(path, state->pwm_channel); /* a chip that went away took the channel along */
-    }
+    free(state->changed);
+    for (size_t i = 0; i < state->folder_count; i++)
+        kern_close_fd(&state->folder[i]);
 }

@@ -160,6 +160,9 @@ int kern_box_record_group(kern_box *box, const char *path, struct kern_error *er
 /* Called before the files below `path` are given to a project of quotas: for rootfs_project_sweep(). -ENAMETOOLONG without an
  * error for a path that cannot be written down. */
 int kern_box_record_project(kern_box *box, uint32_t id, const char *path, struct kern_error *err);
+/* Called before a device of the host is changed for the box: first undoes, and waits for it, what killed boxes left changed;
+ * then appends `line` to the box's state file, so that a later run can hand it to vgpio_sweep() when this one is killed. */
+int kern_box_record_device(kern_box *box, const char *line, struct kern_error *err);
 /* What CLONE_INTO_CGROUP takes for the box's first process. The plugin's: valid until teardown. */
 void kern_box_cgroup2(kern_box *box, int32_t fd);
 /* An O_PATH descriptor of a group that the box sees read-only under /sys/fs/cgroup/CONTROLLER, or under
