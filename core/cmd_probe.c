@@ -20,8 +20,8 @@ struct listing {
     enum form form;
     struct core_json json;
     size_t count;
-    char chip[80];  /* TOML: the pool of the chip whose lines come */
-    char last[128]; /* TOML: the table that is open */
+    char chip[80]; /* TOML: the pool of the chip whose lines come, */
+    bool other;    /* and whether that of keys that need one though no chip is theirs has been printed */
     size_t items;
 };
 
@@ -105,11 +105,15 @@ static void print_toml(struct listing *listing, const struct vgpio_finding *foun
     } else if (strcmp(found->kind, "disk") == 0) {
         (void)printf("\n[[disk]]\nid = \"%s\"\npath = \"%s/kern-disks\"\n", name[0] == '-' ? name + 1 : name,
                      found->name);
-    } else if (!pin && strcmp(found->kind, "pwm") != 0 && strcmp(found->kind, "adc") != 0 &&
-               strcmp(found->kind, "onewire") != 0) {
+    } else if (!pin) {
         const char *quote = found->name[0] == '{' ? "" : "\"";
-        (void)printf("\n[[vgpio]]\nname = \"%s-%s\"\n%s = [%s%s%s]\n", found->kind, name, found->kind, quote,
-                     found->name, quote);
+        bool pooled = strcmp(found->kind, "pwm") == 0 || strcmp(found->kind, "adc") == 0 ||
+                      strcmp(found->kind, "onewire") == 0;
+        if (pooled && !listing->other)
+            (void)printf("\n[[gpio]]\nid = \"board\"\n");
+        listing->other = listing->other || pooled;
+        (void)printf("\n[[vgpio]]\nname = \"%s-%s\"\n%s%s = [%s%s%s]\n", found->kind, name,
+                     pooled ? "backend = \"board\"\n" : "", found->kind, quote, found->name, quote);
     }
 }
 

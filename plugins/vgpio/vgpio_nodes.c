@@ -10,6 +10,7 @@
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -293,6 +294,21 @@ static int add_pattern(kern_box *box, const struct kind *kind, const char *patte
     return failed;
 }
 
+/* What is plugged into a port: "1-1.2" is "001/004" now. "000/000", which there is not, when nothing is. */
+static void port_device(const char *port, char *ret_name, size_t size)
+{
+    static const char *const parts[] = {"busnum", "devnum"};
+    unsigned number[2] = {0, 0};
+    for (size_t i = 0; i < 2; i++) {
+        char path[128], text[16] = "";
+        (void)snprintf(path, sizeof(path), "/sys/bus/usb/devices/%.64s/%s", port, parts[i]); /* fits */
+        auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
+            number[i] = (unsigned)strtoul(text, NULL, 10);
+    }
+    (void)snprintf(ret_name, size, "%03u/%03u", number[0], number[1]); /* fits */
+}
+
 static int add_item(kern_box *box, const struct kind *kind, const kern_values *profile, const char *item,
                     struct kern_error *err)
 {
@@ -306,8 +322,11 @@ static int add_item(kern_box *box, const struct kind *kind, const kern_values *p
     if (item[0] == '\0' || strpbrk(item, "*?[\\{") != NULL || strstr(item, "..") != NULL)
         return refuse_node(kind->key, item, "that is no name of a device", err);
     int is_number = item[strspn(item, "0123456789.")] == '\0';
-    (void)snprintf(name, sizeof(name), "%s%s", is_number ? kind->prefix : "",
-                   item); /* a cut name is not found */
+    if (strcmp(kind->key, "usb") == 0 && strchr(item, '-') != NULL)
+        port_device(item, name, sizeof(name));
+    else
+        (void)snprintf(name, sizeof(name), "%s%s", is_number ? kind->prefix : "",
+                       item); /* a cut name is not found */
     for (const char *pattern = kind->pattern; failed == 0 && *pattern != '\0';) {
         size_t length = strcspn(pattern, "|");
         failed = add_pattern(box, kind, pattern, length, name, &found, err);

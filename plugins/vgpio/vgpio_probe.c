@@ -13,6 +13,7 @@
 #include <linux/i2c.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/statvfs.h>
@@ -82,32 +83,40 @@ static void probe_chips(const struct report *report)
 
 struct folder {
     const char *kind, *path;
-    const char *starts;  /* of the names that count */
+    const char *starts;  /* of the names that count, */
+    const char *rest;    /* and the characters that may follow; NULL: any */
+    const char *shown;   /* what stands for the start in a profile */
     const char *detail;  /* the file in it that describes it */
     const char *node;    /* printf of the node, for the right to open it; NULL: none */
     const char *present; /* a file that says by being there that it is real; NULL: all are */
 };
 
+#define DIGITS "0123456789"
+
 static const struct folder folders[] = {
-    {"spi", "/sys/class/spidev", "spidev", "device/modalias", "/dev/%s", NULL},
-    {"uart", "/sys/class/tty", "tty", "device/modalias", "/dev/%s", "device/driver"},
-    {"camera", "/sys/class/video4linux", "video", "name", "/dev/%s", NULL},
-    {"audio", "/sys/class/sound", "card", "id", NULL, NULL},
-    {"midi", "/sys/class/sound", "midi", "", "/dev/snd/%s", NULL},
-    {"input", "/sys/class/input", "event", "device/name", "/dev/input/%s", NULL},
-    {"display", "/sys/class/graphics", "fb", "name", "/dev/%s", NULL},
-    {"leds", "/sys/class/leds", "", "trigger", NULL, NULL},
-    {"pwm", "/sys/class/pwm", "pwmchip", "npwm", NULL, NULL},
-    {"adc", "/sys/bus/iio/devices", "iio:device", "name", NULL, NULL},
-    {"onewire", "/sys/bus/w1/devices", "", "name", NULL, NULL},
-    {"bluetooth", "/sys/class/bluetooth", "hci", "", NULL, NULL},
+    {"spi", "/sys/class/spidev", "spidev", DIGITS ".", "", "device/modalias", "/dev/%s", NULL},
+    {"uart", "/sys/class/tty", "tty", NULL, "tty", "device/modalias", "/dev/%s", "device/driver"},
+    {"camera", "/sys/class/video4linux", "video", DIGITS, "video", "name", "/dev/%s", NULL},
+    {"audio", "/sys/class/sound", "card", DIGITS, "", "id", NULL, NULL},
+    {"midi", "/sys/class/sound", "midiC", DIGITS "D", "midiC", "", "/dev/snd/%s", NULL},
+    {"input", "/sys/class/input", "event", DIGITS, "event", "device/name", "/dev/input/%s", NULL},
+    {"display", "/sys/class/graphics", "fb", DIGITS, "fb", "name", "/dev/%s", NULL},
+    {"display", "/sys/class/drm", "card", DIGITS, "dri/card", "", "/dev/dri/%s", NULL},
+    {"usb", "/sys/bus/usb/devices", "", NULL, "", "product", NULL, "idVendor"},
+    {"leds", "/sys/class/leds", "", NULL, "", "trigger", NULL, NULL},
+    {"adc", "/sys/bus/iio/devices", "iio:device", DIGITS, "iio:device", "name", NULL, NULL},
+    {"onewire", "/sys/bus/w1/devices", "", NULL, "", "name", NULL, NULL},
+    {"bluetooth", "/sys/class/bluetooth", "hci", DIGITS, "hci", "", NULL, NULL},
 };
 
 static int is_real(const struct folder *folder, const char *name)
 {
     char path[PATH_MAX];
-    if (name[0] == '.' || strncmp(name, folder->starts, strlen(folder->starts)) != 0)
+    size_t start = strlen(folder->starts);
+    if (name[0] == '.' || strncmp(name, folder->starts, start) != 0)
         return 0;
+    if (folder->rest != NULL && name[start + strspn(name + start, folder->rest)] != '\0')
+        return 0; /* card0-HDMI-A-1, fbcon */
     if (folder->present == NULL)
         return 1;
     (void)snprintf(path, sizeof(path), "%s/%s/%s", folder->path, name, folder->present); /* or is not there */
@@ -136,9 +145,8 @@ static void probe_entry(const struct report *report, const struct folder *folder
     if (folder->node != NULL)
         (void)snprintf(node, sizeof(node), "%.*s%s", (int)strlen(folder->node) - 2, folder->node,
                        name); /* or is not there */
-    const char *shown = strcmp(folder->kind, "spi") == 0     ? name + strlen("spidev")
-                        : strcmp(folder->kind, "audio") == 0 ? name + strlen("card")
-                                                             : name;
+    char shown[NAME_MAX + 16];
+    (void)snprintf(shown, sizeof(shown), "%s%s", folder->shown, name + strlen(folder->starts)); /* fits */
     tell(report, folder->kind, shown, detail, node[0] != '\0' ? may_open(node) : "", -1);
 }
 
@@ -149,6 +157,24 @@ static void probe_folder(const struct report *report, const struct folder *folde
     for (int i = 0; i < count; i++) {
         if (is_real(folder, entries[i]->d_name))
             probe_entry(report, folder, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+/* A channel is what a profile names; it need not be exported. */
+static void probe_pwm(const struct report *report)
+{
+    struct dirent **entries = NULL;
+    int count = scandir("/sys/class/pwm", &entries, NULL, versionsort);
+    for (int i = 0; i < count; i++) {
+        char path[PATH_MAX], channels[16], name[NAME_MAX + 16];
+        (void)snprintf(path, sizeof(path), "/sys/class/pwm/%s/npwm", entries[i]->d_name); /* fits */
+        read_line(path, channels, sizeof(channels));
+        for (int k = 0; k < atoi(channels); k++) {
+            (void)snprintf(name, sizeof(name), "%s:%d", entries[i]->d_name, k); /* fits */
+            tell(report, "pwm", name, "", "", -1);
+        }
         free(entries[i]);
     }
     free(entries);
@@ -231,6 +257,7 @@ void vgpio_probe(vgpio_found_fn found, void *data, int scan_i2c)
     probe_buses(&report, scan_i2c);
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
         probe_folder(&report, &folders[i]);
+    probe_pwm(&report);
     probe_cpus(&report);
     probe_disks(&report);
 }
