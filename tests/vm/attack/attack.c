@@ -1,6 +1,7 @@
 /* A hostile program for the tests of vgpio: runs in a box that has line 1 and line 2 of gpiochip0, or address 0x50 of I2C bus 0,
  * and tries to get at line 3, or at 0x51 and the bus as a whole. Prints what it got; exits 0 when that is nothing.
- * usage: attack gpio|i2c RACES */
+ * `messages`: it has 0x40 of bus 1, and 0x41 to be read; whoever starts it counts what reached other addresses.
+ * usage: attack gpio|i2c|messages RACES */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -269,12 +270,111 @@ static void attack_bus(int rounds)
     }
 }
 
+/* ---- A bus that takes plain messages ---- */
+
+static int send_list(int bus, struct i2c_msg *list, unsigned count)
+{
+    struct i2c_rdwr_ioctl_data request = {list, count};
+    return ioctl(bus, I2C_RDWR, &request);
+}
+
+/* All that is odd about one message, and is not granted. */
+static void odd_messages(int bus)
+{
+    static uint8_t bytes[8192];
+    const unsigned flags[] = {I2C_M_TEN,        I2C_M_NOSTART,   I2C_M_REV_DIR_ADDR,
+                              I2C_M_IGNORE_NAK, I2C_M_NO_RD_ACK, I2C_M_DMA_SAFE};
+    for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        struct i2c_msg one = {.addr = 0x40, .flags = (uint16_t)flags[i], .len = 1, .buf = bytes};
+        expect("a flag", send_list(bus, &one, 1), EPERM);
+    }
+    struct i2c_msg far = {.addr = 0x140, .len = 1, .buf = bytes};
+    expect("an address with more bits", send_list(bus, &far, 1), EPERM);
+    struct i2c_msg long_one = {.addr = 0x40, .len = 8193, .buf = bytes};
+    expect("a long message", send_list(bus, &long_one, 1), EINVAL);
+    struct i2c_msg nowhere = {.addr = 0x40, .flags = I2C_M_RD, .len = 1, .buf = (void *)8};
+    expect("a message nowhere", send_list(bus, &nowhere, 1), EFAULT);
+    struct i2c_msg tail[42];
+    for (unsigned i = 0; i < 42; i++)
+        tail[i] = (struct i2c_msg){.addr = i == 41 ? 0x42 : 0x40, .flags = I2C_M_RD, .len = 1, .buf = bytes};
+    expect("the last of 42", send_list(bus, tail, 42), EPERM);
+    for (unsigned i = 0; i < 42; i++)
+        tail[i] = (struct i2c_msg){.addr = 0x40, .flags = I2C_M_RD, .len = 8192, .buf = bytes};
+    expect("more bytes than kern takes", send_list(bus, tail, 42), EMSGSIZE);
+    /* Read only: a write ahead of a read of another device, a pointer of two bytes, SMBus writes and process calls. */
+    struct i2c_msg pair[2] = {{.addr = 0x41, .len = 1, .buf = bytes},
+                              {.addr = 0x40, .flags = I2C_M_RD, .len = 1, .buf = bytes}};
+    expect("a write ahead of another's read", send_list(bus, pair, 2), EPERM);
+    pair[1].addr = 0x41;
+    need("a pointer and a read", send_list(bus, pair, 2));
+    pair[1].len = 0;
+    expect("a read of nothing", send_list(bus, pair, 2), EPERM);
+    pair[0].len = 2;
+    expect("a pointer of two bytes", send_list(bus, pair, 2), EPERM);
+}
+
+static void block_tricks(int bus)
+{
+    union i2c_smbus_data data = {.block = {255}};
+    const unsigned sizes[] = {I2C_SMBUS_QUICK,     I2C_SMBUS_BYTE,           I2C_SMBUS_BYTE_DATA,
+                              I2C_SMBUS_WORD_DATA, I2C_SMBUS_BLOCK_DATA,     I2C_SMBUS_I2C_BLOCK_DATA,
+                              I2C_SMBUS_PROC_CALL, I2C_SMBUS_BLOCK_PROC_CALL};
+    need("the read-only address", ioctl(bus, I2C_SLAVE, 0x41));
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct i2c_smbus_ioctl_data request = {I2C_SMBUS_WRITE, 0, sizes[i], &data};
+        expect("a write by SMBus", ioctl(bus, I2C_SMBUS, &request), EPERM);
+    }
+    struct i2c_smbus_ioctl_data process = {I2C_SMBUS_READ, 0, I2C_SMBUS_PROC_CALL, &data};
+    expect("a process call", ioctl(bus, I2C_SMBUS, &process), EPERM);
+    uint8_t bytes[2] = {0};
+    expect("write(2) to a read-only address", write(bus, bytes, 2), 0);
+    need("the granted address", ioctl(bus, I2C_SLAVE, 0x40));
+    for (unsigned length = 33; length <= 255; length += 222) { /* a block has at most 32 bytes */
+        data.block[0] = (uint8_t)length;
+        struct i2c_smbus_ioctl_data request = {I2C_SMBUS_WRITE, 0, I2C_SMBUS_BLOCK_DATA, &data};
+        expect("a block that is too long", ioctl(bus, I2C_SMBUS, &request), EINVAL);
+    }
+    struct i2c_smbus_ioctl_data odd = {I2C_SMBUS_READ, 0, 99, &data};
+    expect("a kind that there is not", ioctl(bus, I2C_SMBUS, &odd), EINVAL);
+    struct i2c_smbus_ioctl_data nothing = {I2C_SMBUS_READ, 0, I2C_SMBUS_BYTE_DATA, NULL};
+    expect("no place for the answer", ioctl(bus, I2C_SMBUS, &nothing), EINVAL);
+}
+
+static void *race_messages(void *unused)
+{
+    while (racing)
+        __atomic_store_n(&raced_list[0].addr, raced_list[0].addr == 0x40 ? 0x42 : 0x40, __ATOMIC_RELAXED);
+    return unused;
+}
+
+static void attack_messages(int rounds)
+{
+    int bus = open("/dev/i2c-1", O_RDWR | O_CLOEXEC);
+    need("opening the bus", bus);
+    odd_messages(bus);
+    block_tricks(bus);
+    pthread_t thread;
+    uint8_t byte = 0;
+    unsigned done = 0;
+    raced_list[0] = (struct i2c_msg){.addr = 0x40, .flags = I2C_M_RD, .len = 1, .buf = &byte};
+    if (pthread_create(&thread, NULL, race_messages, NULL) != 0)
+        return;
+    for (int i = 0; i < rounds; i++)
+        done += send_list(bus, raced_list, 1) == 1;
+    racing = 0;
+    pthread_join(thread, NULL);
+    if (done == 0 || (rounds > 100 && done == (unsigned)rounds))
+        expect("a race that was none", 0, 0);
+}
+
 int main(int count, char **words)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     int rounds = count > 2 ? atoi(words[2]) : 1000;
     if (count > 1 && strcmp(words[1], "i2c") == 0)
         attack_bus(rounds);
+    else if (count > 1 && strcmp(words[1], "messages") == 0)
+        attack_messages(rounds);
     else
         attack_lines(rounds);
     return breaches != 0;

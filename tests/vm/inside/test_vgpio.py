@@ -34,6 +34,31 @@ backend = "sim"
 pins = [{line = 1, on_exit = "low"}, {line = 2, on_exit = "hold"}]
 
 [[vgpio]]
+name = "exit"
+backend = "sim"
+pins = [{line = 1, on_exit = "low"}, {line = 2, on_exit = "high"}, {line = 4, on_exit = "input"},
+        {line = 5, on_exit = "hold"}, {line = 6, on_exit = "high"},
+        {line = 0, on_exit = "high", active_low = true}]
+
+[[vgpio]]
+name = "board"
+i2c = [{bus = 1, address = 0x40}, {bus = 1, address = 0x41, readonly = true}]
+
+[[vgpio]]
+name = "slow"
+backend = "sim"
+pins = [1, 2]
+i2c = [{bus = 1, address = 0x60}]
+
+[[vgpio]]
+name = "plug"
+pins = [{chip = "kern-plug", line = 1}]
+
+[[vgpio]]
+name = "beyond"
+pins = [{chip = "kern-sim-b", line = 4}]
+
+[[vgpio]]
 name = "other"
 pins = [{chip = "kern-sim-b", line = 0}]
 
@@ -86,9 +111,91 @@ extra = ["/dev/uleds"]
 """
 
 
+# Both interfaces of the kernel without a library: lines v1|v2 get LINE | set LINE VALUE | edge LINE | turn LINE (from input to
+# output, high). And: lines NODE keep|let LINE, for an unplugging.
+LINES = """#!/usr/bin/python3
+import errno, fcntl, os, struct, sys, time
+api, what, line = sys.argv[1], sys.argv[2], int(sys.argv[3])
+value = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+chip = os.open(api if api[0] == "/" else "/dev/gpiochip0", os.O_RDWR)
+IN, OUT, EDGES = 4, 8, 48
+
+def config(flags, value):
+    # the values are an attribute; it belongs to outputs only
+    if not flags & OUT:
+        return struct.pack("QI20x240x", flags, 0)
+    return struct.pack("QI20xIIQQ216x", flags, 1, 2, 0, value, 1)
+
+def second(flags):
+    body = bytearray(struct.pack("I252x32s", line, b"lines") + config(flags, value) + struct.pack("II20xi", 1, 0, 0))
+    fcntl.ioctl(chip, 0xc250b407, body)
+    return struct.unpack("i", body[-4:])[0]
+
+def first(flags):
+    body = bytearray(struct.pack("I252xIB63x32sIi", line, flags, value, b"lines", 1, 0))
+    fcntl.ioctl(chip, 0xc16cb403, body)
+    return struct.unpack("i", body[-4:])[0]
+
+def told(function):
+    try:
+        return function()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+def name():
+    body = bytearray(68)
+    fcntl.ioctl(chip, 0x8044b401, body)
+    return body[32:64].rstrip(bytes(1)).decode()
+
+if api[0] == "/":
+    fd, end = second(IN), time.monotonic() + 60
+    if what == "let":
+        os.close(fd)
+    print("has it", flush=True)
+    while told(name) != "ENODEV" and time.monotonic() < end:
+        time.sleep(.05)
+    first_answer = told(lambda: second(IN))
+    os.close(chip)
+    if what == "keep":
+        os.close(fd)
+    print(first_answer, flush=True)
+    while time.monotonic() < end:
+        chip = told(lambda: os.open(api, os.O_RDWR))
+        if isinstance(chip, int) or what == "keep" and time.monotonic() > end - 55:
+            break
+        time.sleep(.05)
+    print(*[chip] if isinstance(chip, str) else [name(), "got" if isinstance(told(lambda: second(IN)), int)
+                                                 else told(lambda: second(IN))])
+    sys.exit(0)
+if api == "v2":
+    fd = second(EDGES | IN if what == "edge" else OUT if what == "set" else IN)
+elif what == "edge":
+    body = bytearray(struct.pack("III32si", line, 1, 3, b"lines", 0))
+    fcntl.ioctl(chip, 0xc030b404, body)
+    fd = struct.unpack("i", body[-4:])[0]
+else:
+    fd = first(2 if what == "set" else 1)
+if what == "turn" and api == "v2":
+    fcntl.ioctl(fd, 0xc110b40d, bytearray(config(OUT, 1)))
+elif what == "turn":
+    fcntl.ioctl(fd, 0xc054b40a, bytearray(struct.pack("IB63x16x", 2, 1)))
+if what == "edge":
+    print("waits", flush=True)
+    print("event of", len(os.read(fd, 64)), "bytes")
+else:
+    body = bytearray(struct.pack("QQ", 0, 1)) if api == "v2" else bytearray(64)
+    fcntl.ioctl(fd, 0xc010b40e if api == "v2" else 0xc040b408, body)
+    print("value", body[0])
+"""
+
+
 def setUpModule():
     subprocess.run(["/host/hardware"], check=True, capture_output=True, timeout=60)
-    shutil.copy(os.path.join(os.environ["KERN_HELPERS"], "attack"), "/usr/local/bin/attack")
+    for name in ("attack", "attack32"):
+        shutil.copy(os.path.join(os.environ["KERN_HELPERS"], name), "/usr/local/bin")
+    with open("/usr/local/bin/lines", "w", encoding="ascii") as file:
+        file.write(LINES)
+    os.chmod("/usr/local/bin/lines", 0o755)
 
 
 def pull(line, state, bank="gpiochip0"):
@@ -99,6 +206,44 @@ def pull(line, state, bank="gpiochip0"):
 def level(line, bank="gpiochip0"):
     with open(glob.glob(f"/sys/devices/platform/gpio-sim.*/{bank}/sim_gpio{line}/value")[0], encoding="ascii") as file:
         return file.read().strip()
+
+
+def seen(address):
+    """How many messages reached an address of the board's bus."""
+    with open("/sys/module/kern_board/parameters/seen", encoding="ascii") as file:
+        return int(file.read().split(",")[address])
+
+
+def direction(line):
+    done = subprocess.run(["gpioinfo", "gpiochip0"], check=True, capture_output=True, text=True, timeout=20)
+    return "output" if "output" in done.stdout.splitlines()[1 + line] else "input"
+
+
+def board(*words):
+    return subprocess.run(["i2ctransfer", "-y", "1", *words], check=True, capture_output=True, text=True, timeout=20).stdout.strip()
+
+
+def is_running(word):
+    return subprocess.run(["pgrep", "-f", word], capture_output=True, check=False, timeout=20).returncode == 0
+
+
+SIM = "/sys/kernel/config/gpio-sim"
+
+
+def shell(line):
+    subprocess.run(line, shell=True, check=True, timeout=20)
+
+
+def plug(name, label):
+    """Another chip of four lines. Returns its node."""
+    shell(f"mkdir -p {SIM}/{name}/bank; cd {SIM}/{name}; echo 4 >bank/num_lines; echo {label} >bank/label; echo 1 >live;"
+          "udevadm settle -t 5; chgrp gpio /dev/gpiochip*; chmod 660 /dev/gpiochip*")
+    with open(f"{SIM}/{name}/bank/chip_name", encoding="ascii") as file:
+        return "/dev/" + file.read().strip()
+
+
+def unplug(name):
+    shell(f"cd {SIM}; echo 0 >{name}/live; rmdir {name}/bank {name}")
 
 
 def wait_for_level(line, wanted):
@@ -117,7 +262,7 @@ class Result:
 
 
 class Boxes:
-    """Mixed into the cases of root and of the user."""
+    """Runs boxes with a kern.toml of its own as user `uid`."""
 
     options = ()
 
@@ -166,6 +311,14 @@ class Boxes:
     def denied(self, result, what, reason=""):
         rows = result.report["denied"]["devices"]
         self.assertTrue(any(what in json.dumps(row) and reason in json.dumps(row) for row in rows), result)
+
+
+class Devices(Boxes):
+    """Mixed into the cases of root and of the user."""
+
+    def setUp(self):
+        for line in range(8):
+            pull(line, "pull-down")
 
     # ---- Lines
 
@@ -246,6 +399,27 @@ class Boxes:
             process.terminate()
             process.communicate(timeout=60)
 
+    def test_both_interfaces_as_outside(self):
+        """The same program, outside and inside: the same answers."""
+        for words in (("v1", "get", "1"), ("v2", "get", "1"), ("v1", "set", "2", "1"), ("v2", "set", "2", "1"),
+                      ("v1", "turn", "2"), ("v2", "turn", "2")):
+            with self.subTest(words):
+                pull(1, "pull-up")
+                outside = subprocess.run(["lines", *words], check=True, capture_output=True, text=True, timeout=20).stdout
+                self.assertEqual(outside, "value 1\n")
+                pull(2, "pull-down")
+                self.assertEqual(self.good("two", "lines", *words).out, outside)
+                self.assertEqual(level(2), str(int(words[1] != "get")))
+
+    def test_on_exit(self):
+        subprocess.run(["gpioget", "gpiochip0", "4", "6"], check=True, capture_output=True, timeout=20)
+        script = "gpioset gpiochip0 1=1 2=0 4=1 5=1 && lines v2 set 0 1"
+        self.good("exit", "sh", "-c", script)
+        self.assertEqual([level(line) for line in (1, 2, 5)], ["0", "1", "1"])
+        self.assertEqual([direction(line) for line in (1, 2, 4, 5)], ["output", "output", "input", "output"])
+        self.assertEqual(level(0), "1", "the level of the pin, whatever active_low says")
+        self.assertEqual((level(6), direction(6)), ("0", "input"), "what the box did not request is left alone")
+
     def test_two_boxes_that_want_one_line(self):
         with self.start("two", "gpioset", "--mode=time", "--sec=30", "gpiochip0", "2=1") as process:
             wait_for_level(2, "1")
@@ -268,11 +442,28 @@ class Boxes:
             time.sleep(0.1)
         self.assertEqual(done.returncode, 0, done)
 
+    def test_the_supervisor_is_killed_in_a_request(self):
+        script = "gpioset --mode=time --sec=60 gpiochip0 2=1 & i2ctransfer -y 1 r1@0x60"
+        before = seen(0x60)
+        with self.start("slow", "sh", "-c", script) as process:
+            wait_for_level(2, "1")
+            while seen(0x60) == before:
+                time.sleep(0.02)
+            process.kill() # the device answers two seconds later
+            process.communicate(timeout=60)
+        end = time.monotonic() + 10
+        while (is_running("gpioset --mode") or is_running("i2ctransfer -y")) and time.monotonic() < end:
+            time.sleep(0.1)
+        self.assertFalse(is_running("gpioset --mode") or is_running("i2ctransfer -y"))
+        subprocess.run(["gpioget", "gpiochip0", "2"], check=True, capture_output=True, timeout=20)
+        self.good("slow", "gpioget", "gpiochip0", "2")
+        self.assertEqual(self.good("slow", "i2ctransfer", "-y", "1", "r1@0x60").out, "0x00\n")
+
     # ---- Words
 
     def test_names(self):
         for profile, part in (("twice", '2 lines are called "line7"'), ("never", "nosuch is not there"),
-                              ("nochip", "nosuch")):
+                              ("nochip", "nosuch"), ("beyond", '"gpiochip1" has lines 0 to 3')):
             with self.subTest(profile):
                 result = self.box(profile, "true")
                 self.assertEqual(result.code, 1, result)
@@ -310,6 +501,38 @@ class Boxes:
         done = subprocess.run(["i2cget", "-y", "0", "0x50", "0x12"], check=True, capture_output=True, text=True, timeout=20)
         self.assertEqual(done.stdout, "0xc3\n")
 
+    def test_messages(self):
+        """I2C_RDWR, as i2ctransfer and smbus2 use it."""
+        write, read = ("w3@0x40", "0x10", "0xaa", "0xbb"), ("w1@0x40", "0x10", "r2")
+        board("w3@0x40", "0x10", "0x00", "0x00")
+        self.good("board", "i2ctransfer", "-y", "1", *write)
+        self.assertEqual(board(*read), "0xaa 0xbb")
+        self.assertEqual(self.good("board", "i2ctransfer", "-y", "1", *read).out.strip(), "0xaa 0xbb")
+        script = ("import smbus; bus = smbus.SMBus(1); bus.write_i2c_block_data(0x40, 0x20, [1, 2, 3]);"
+                  "print(bus.read_i2c_block_data(0x40, 0x20, 3), bus.read_word_data(0x40, 0x21))")
+        self.assertEqual(self.good("board", "python3", "-c", script).out, "[1, 2, 3] 770\n")
+
+    def test_messages_that_are_denied_reach_no_device(self):
+        before = [seen(address) for address in (0x40, 0x42)]
+        for words in (("r1@0x42",), ("w1@0x40", "0x10", "r1@0x42"), ("w2@0x40", "0x10", "0x11", "w1@0x42", "0x00")):
+            with self.subTest(words):
+                result = self.box("board", "i2ctransfer", "-y", "1", *words)
+                self.assertNotEqual(result.code, 0, result)
+                self.denied(result, "i2c-1 address 0x42", "not granted")
+        self.assertEqual([seen(address) for address in (0x40, 0x42)], before)
+
+    def test_messages_to_what_is_read_only(self):
+        board("w2@0x41", "0x30", "0x77")
+        self.assertEqual(self.good("board", "i2ctransfer", "-y", "1", "w1@0x41", "0x30", "r1").out.strip(), "0x77")
+        before = seen(0x41)
+        for words in (("w2@0x41", "0x30", "0x00"), ("w1@0x41", "0x30"), ("w2@0x41", "0x30", "0x00", "r1")):
+            with self.subTest(words):
+                result = self.box("board", "i2ctransfer", "-y", "1", *words)
+                self.assertNotEqual(result.code, 0, result)
+                self.denied(result, "i2c-1 address 0x41", "reading only")
+        self.assertEqual(seen(0x41), before)
+        self.assertEqual(board("w1@0x41", "0x30", "r1"), "0x77")
+
     # ---- A hostile program (tests/vm/attack)
 
     def attack(self, profile, kind):
@@ -319,6 +542,12 @@ class Boxes:
 
     def test_an_attack_on_lines(self):
         self.attack("two", "gpio")
+
+    def test_an_attack_on_a_bus_of_messages(self):
+        others = [address for address in range(128) if address not in (0x40, 0x41, 0x7f)] # 0x7f: where a bus is parked
+        before = [seen(address) for address in others]
+        self.attack("board", "messages")
+        self.assertEqual([seen(address) for address in others], before)
 
     def test_an_attack_on_a_bus(self):
         self.attack("one", "i2c")
@@ -349,11 +578,74 @@ class Boxes:
         self.good("uleds", "test", "-c", "/dev/uleds")
 
 
-class AsRoot(Boxes, unittest.TestCase):
+class AsRoot(Devices, unittest.TestCase):
+    """And what does not depend on who runs the box."""
+
     uid = 0
 
+    def plugged(self, label, keeps_line):
+        """A program has a chip that is unplugged, lets go of it when told, and opens what has its number then."""
+        node = plug("plug", "kern-plug")
+        with self.start("plug", "lines", node, "keep" if keeps_line else "let", "1") as process:
+            self.assertEqual(process.stdout.readline(), "has it\n")
+            unplug("plug")
+            self.assertEqual(process.stdout.readline(), "ENODEV\n")
+            again = plug("plug", label)
+            try:
+                out, err = process.communicate(timeout=90)
+            finally:
+                unplug("plug")
+            self.assertEqual(process.returncode, 0, err)
+        return node == again, out
 
-class AsUser(Boxes, unittest.TestCase):
+    def test_another_chip_of_the_same_number(self):
+        self.assertEqual(self.plugged("kern-evil", False), (True, "kern-evil ENODEV\n"))
+        self.assertEqual(self.plugged("kern-plug", False), (True, "kern-plug got\n"))
+
+    def test_a_chip_that_goes_while_a_line_is_held(self):
+        """This kernel never gives the number of such a chip away again: what comes is another node, which the box has not."""
+        self.assertEqual(self.plugged("kern-plug", True), (False, "ENXIO\n"))
+
+    def test_two_chips_of_one_label(self):
+        plug("twin", "kern-sim")
+        try:
+            result = self.box("two", "true")
+            self.assertEqual(result.code, 1, result)
+            self.assertIn('two chips are called "kern-sim"', result.err)
+            self.assertIn('hint: the chips here: gpiochip0 "kern-sim" (8 lines)', result.err)
+        finally:
+            unplug("twin")
+
+    def test_a_slow_device_keeps_nobody_else_waiting(self):
+        script = "(i2ctransfer -y 1 r1@0x60; echo bus) & gpioget gpiochip0 1; echo line; wait"
+        self.assertEqual(self.good("slow", "sh", "-c", script).out, "0\nline\n0x00\nbus\n")
+
+    def test_edges_by_both_interfaces(self):
+        for api in ("v1", "v2"):
+            with self.subTest(api), self.start("two", "lines", api, "edge", "1") as process:
+                self.assertEqual(process.stdout.readline(), "waits\n")
+                pull(1, "pull-up")
+                out, err = process.communicate(timeout=30)
+                self.assertRegex(out, "event of (16|48) bytes", err)
+                pull(1, "pull-down")
+
+    def test_on_exit_however_the_box_ends(self):
+        for api in ("v1", "v2"):
+            with self.subTest(api), self.start("exit", "sh", "-c", f"lines {api} set 1 1; echo set; exec sleep 60") as process:
+                self.assertEqual(process.stdout.readline(), "value 1\n")
+                self.assertEqual(process.stdout.readline(), "set\n")
+                self.assertEqual(level(1), "1")
+                process.terminate()
+                process.communicate(timeout=60)
+                self.assertEqual((level(1), direction(1)), ("0", "output"))
+
+    def test_an_attack_by_the_32_bit_interface(self):
+        subprocess.run(["attack32"], check=True, timeout=20) # outside it has the line
+        result = self.box("two", "attack32")
+        self.assertEqual(result.code, 159, result)
+
+
+class AsUser(Devices, unittest.TestCase):
     uid = USER
 
     def test_groups_are_said(self):
