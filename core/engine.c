@@ -181,10 +181,18 @@ static int open_plugins(kern_box *box, struct kern_error *err)
     return failed;
 }
 
+static bool is_first(const struct core_plugin *plugin)
+{
+    return (plugin->table->flags & KERN_PLUGIN_FIRST) != 0;
+}
+
+/* Every plugin in its order, but those that choose what the others ask for ahead of them all. */
 static int prepare_all(kern_box *box, struct kern_error *err)
 {
-    for (size_t i = 0; i < box->order_count; i++) {
-        struct core_plugin *plugin = box->order[i];
+    for (size_t i = 0; i < box->order_count * 2; i++) {
+        struct core_plugin *plugin = box->order[i % box->order_count];
+        if (is_first(plugin) != (i < box->order_count))
+            continue;
         plugin->entered = true;
         if (plugin->table->prepare == NULL)
             continue;

@@ -3,7 +3,7 @@
 #ifndef NAMESPACE_MANIFEST_H
 #define NAMESPACE_MANIFEST_H
 
-#include "kern/plugin.h"
+#include "kern/foundation.h"
 
 static const char *const namespace_userns_words[] = {"auto", "keep", "host", NULL};
 
@@ -36,10 +36,10 @@ static const struct kern_option namespace_option_table[] = {
     {.name = NULL},
 };
 
-#define NAMESPACE_MANIFEST                                                                 \
-    .name = "namespace", .version = KERN_VERSION,                                          \
-    .summary = "user, pid, mount, uts, ipc and cgroup namespaces, id maps, host name",     \
-    .stage = KERN_STAGE_NETWORK, .flags = KERN_PLUGIN_LEAN, .profile = NULL, .pool = NULL, \
-    .options = namespace_option_table
+#define NAMESPACE_MANIFEST                                                                       \
+    .name = "namespace", .version = KERN_VERSION,                                                \
+    .summary = "user, pid, mount, uts, ipc and cgroup namespaces, id maps, host name",           \
+    .stage = KERN_STAGE_NETWORK, .flags = KERN_PLUGIN_LEAN | KERN_PLUGIN_FIRST, .profile = NULL, \
+    .pool = NULL, .options = namespace_option_table
 
 #endif

@@ -39,6 +39,9 @@ struct kern_ids {
     char inner_gid_map[64];
 };
 
+/* A flag of a plugin's table: its prepare is the first of all, whatever its stage, for the others ask what it chooses. */
+#define KERN_PLUGIN_FIRST 0x80000000u
+
 void kern_set_ids(kern_box *box, const struct kern_ids *ids);
 const struct kern_ids *kern_get_ids(const kern_box *box);
 /* prepare, real root: host ids that no living box shares: root's subordinate range where it has one, else a block of 65536

@@ -653,6 +653,11 @@ class AsUser(Devices, unittest.TestCase):
         self.assertIn("keeps your supplementary groups", result.err)
         result = self.box("two", "true", options=["--security-profile", "untrusted"])
         self.assertEqual(result.code, 1, result)
+        self.assertIn("it would keep all your supplementary groups", result.err)
+        result = self.box("two", "true", options=["--uid-range"])
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("with a range of ids: it would lose group", result.err)
+        self.assertNotIn("supplementary", self.good(None, "true").err)
 
 
 if __name__ == "__main__":
