@@ -363,6 +363,12 @@ class Looks(LifeCase):
             self.assertEqual((box["memory_max"], box["pids_max"]), (512 << 20, 512))
         self.assertIn(name, self.succeed("stats", "--no-stream"))
 
+    def test_time_on_the_cpu_is_known_wherever_a_group_binds(self):
+        name = self.detach("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; exec sleep 60")
+        self.assertTrue(kerntest.eventually(lambda: self.kern("logs", name).out == "done\n"))
+        used = json.loads(self.succeed("stats", "--json", name))[0]["cpu_usec"]
+        self.assertTrue(used > 10000 if self.limits_bind() else used is None, used)
+
     def test_pause(self):
         name = self.detach("sleep", "60")
         done = self.kern("pause", name)
