@@ -1,4 +1,6 @@
-/* The pure half of the creds plugin: capability names and sets, --user and account lines, --ulimit. */
+/* The pure half of the creds plugin: capability names and sets, --user and account lines, --ulimit; and what is written for
+ * --apparmor. */
+#include "creds_apparmor.h"
 #include "creds_caps.h"
 #include "creds_text.h"
 #include "creds_ulimit.h"
@@ -13,8 +15,17 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define BIT(number)  (UINT64_C(1) << (number))
@@ -403,6 +414,78 @@ static void limits_as_text(void **state)
     assert_string_equal(creds_ulimit_format(0).text, "0");
 }
 
+/* ---- AppArmor ---- */
+
+/* A tracer sees what is written, whether or not this kernel has AppArmor. Returns the length, 0 where nothing was written. */
+static size_t watch_write(pid_t child, char *text, size_t room)
+{
+    struct __ptrace_syscall_info call;
+    int status = 0;
+    size_t length = 0;
+    while (ptrace(PTRACE_SYSCALL, child, NULL, NULL) == 0 && waitpid(child, &status, 0) == child &&
+           WIFSTOPPED(status)) {
+        if (ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(call), &call) <= 0 ||
+            call.op != PTRACE_SYSCALL_INFO_ENTRY || call.entry.nr != SYS_write || call.entry.args[2] >= room)
+            continue;
+        struct iovec to = {.iov_base = text, .iov_len = (size_t)call.entry.args[2]};
+        struct iovec from = {.iov_base = (void *)(uintptr_t)call.entry.args[1], .iov_len = to.iov_len};
+        length = (size_t)process_vm_readv(child, &to, 1, &from, 1, 0);
+    }
+    return length;
+}
+
+static void the_profile_is_asked_for(void **state)
+{
+    (void)state; /* no fixture */
+    char text[64] = "";
+    int root = open("/", O_PATH | O_DIRECTORY);
+    assert_true(root >= 0);
+    if (access("/proc/self/attr/exec", F_OK) != 0)
+        skip(); /* a kernel without security modules */
+    pid_t child = fork();
+    if (child == 0) {
+        struct kern_error err = {0};
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0 || raise(SIGSTOP) != 0)
+            _exit(2);
+        _exit(creds_apparmor_ask(root, "kern-no-such profile", &err) < 0 ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFSTOPPED(status))
+        skip(); /* nobody may trace here */
+    assert_int_equal(ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL), 0);
+    size_t length = watch_write(child, text, sizeof(text));
+    assert_int_equal(length, strlen("exec kern-no-such profile"));
+    assert_memory_equal(text, "exec kern-no-such profile", length);
+    (void)close(root); /* only a place */
+}
+
+/* An image may have any file at that name: what is written there confines nobody. */
+static void a_made_up_proc_is_not_written_to(void **state)
+{
+    (void)state; /* no fixture */
+    char folder[] = "/tmp/kern-creds-XXXXXX", path[64];
+    static const char *const parts[] = {"/proc", "/proc/self", "/proc/self/attr"};
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        (void)snprintf(path, sizeof(path), "%s%s", folder, parts[i]); /* fits */
+        assert_int_equal(mkdir(path, 0755), 0);
+    }
+    (void)snprintf(path, sizeof(path), "%s/proc/self/attr/exec", folder); /* fits */
+    int file = open(path, O_CREAT | O_RDWR, 0644), root = open(folder, O_PATH | O_DIRECTORY);
+    struct kern_error err = {0};
+    struct stat st;
+    assert_int_equal(creds_apparmor_ask(root, "any", &err), -EXDEV);
+    assert_int_equal(fstat(file, &st), 0);
+    assert_int_equal(st.st_size, 0);
+    (void)close(file), (void)close(root), (void)unlink(path); /* leaves nothing */
+    for (size_t i = COUNT(parts); i > 0; i--) {
+        (void)snprintf(path, sizeof(path), "%s%s", folder, parts[i - 1]); /* fits */
+        (void)rmdir(path);                                                /* as above */
+    }
+    (void)rmdir(folder); /* as above */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +506,8 @@ int main(void)
         cmocka_unit_test(every_ulimit_has_its_name),
         cmocka_unit_test(ulimits_that_are_refused),
         cmocka_unit_test(limits_as_text),
+        cmocka_unit_test(the_profile_is_asked_for),
+        cmocka_unit_test(a_made_up_proc_is_not_written_to),
     };
     return cmocka_run_group_tests_name("creds", tests, NULL, NULL);
 }
