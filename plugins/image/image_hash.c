@@ -5,6 +5,7 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "image_hash.h"
 
+#include <errno.h>
 #include <openssl/sha.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,4 +45,15 @@ void image_hash_end(struct image_hash *hash, char ret_digest[static IMAGE_DIGEST
 void image_hash_free(struct image_hash *hash)
 {
     free(hash);
+}
+
+int image_digest_of(const void *bytes, size_t length, char ret_digest[static IMAGE_DIGEST_SIZE])
+{
+    ret_digest[0] = '\0';
+    auto_hash hash = image_hash_new();
+    if (hash == NULL)
+        return -ENOMEM;
+    image_hash_add(hash, bytes, length);
+    image_hash_end(hash, ret_digest);
+    return 0;
 }

@@ -13,6 +13,9 @@ void image_hash_add(struct image_hash *hash, const void *bytes, size_t length);
 void image_hash_end(struct image_hash *hash, char ret_digest[static IMAGE_DIGEST_SIZE]);
 void image_hash_free(struct image_hash *hash); /* NULL is fine */
 
+/* All at once. 0, or -ENOMEM with "", which equals no digest. */
+int image_digest_of(const void *bytes, size_t length, char ret_digest[static IMAGE_DIGEST_SIZE]);
+
 static inline void image_hash_drop(struct image_hash **hash)
 {
     image_hash_free(*hash);

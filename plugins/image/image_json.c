@@ -1,5 +1,6 @@
-/* Manifests, lists of them and configurations, as they come from elsewhere; see image_store.h. Pure. jansson reads with its
- * own bounds on depth; what is taken is vetted here: kinds, lengths, counts, digests. */
+/* Configurations, as they come from elsewhere, and what the store takes of manifests; see image_store.h. Pure. jansson reads with
+ * its own bounds on depth; what is taken is vetted here: kinds, lengths, counts, digests. */
+#include "image_document.h"
 #include "image_store_impl.h"
 
 #include "kern/cleanup.h"
@@ -30,72 +31,25 @@ static json_t *read_object(const char *text, size_t length, const char *what, st
     return NULL;
 }
 
-static int get_digest(const json_t *object, const char *key, char ret_digest[static IMAGE_DIGEST_SIZE],
-                      const char *what, struct kern_error *err)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    if (text == NULL || !image_digest_is_valid(text))
-        return kern_refuse(err, 0, "cannot read %s: a digest in it is missing, or is not sha256", what);
-    memcpy(ret_digest, text, IMAGE_DIGEST_SIZE);
-    return 0;
-}
-
-static uint64_t get_size(const json_t *object)
-{
-    json_int_t size = json_integer_value(json_object_get(object, "size"));
-    return size > 0 ? (uint64_t)size : 0;
-}
-
 /* ---- Manifests ---- */
-
-/* What is not a layer in a registry can stand where one is expected: signatures, charts, attestations. */
-static int is_layer_type(const char *type)
-{
-    return type == NULL || strstr(type, ".tar") != NULL || strstr(type, "+tar") != NULL;
-}
-
-static int take_layers(const json_t *layers, struct image_parts *parts, struct kern_error *err)
-{
-    static const char what[] = "the image's manifest";
-    size_t count = json_array_size(layers);
-    if (count == 0 || count > IMAGE_LAYERS_MOST)
-        return kern_refuse(err, 0, "cannot read %s: it has %zu layers (1 to %d can be had)", what, count,
-                           IMAGE_LAYERS_MOST);
-    for (size_t i = 0; i < count; i++) {
-        const json_t *layer = json_array_get(layers, i);
-        const char *type = json_string_value(json_object_get(layer, "mediaType"));
-        if (!is_layer_type(type))
-            return kern_refuse(err, 0, "cannot read %s: a layer of it is of type \"%.100s\"", what, type);
-        int failed = get_digest(layer, "digest", parts->layer[i].blob, what, err);
-        if (failed != 0)
-            return failed;
-        parts->layer[i].size = get_size(layer);
-    }
-    parts->count = (uint32_t)count;
-    return 0;
-}
 
 int image_parse_manifest(const char *text, size_t length, struct image_parts *ret_parts,
                          struct kern_error *err)
 {
-    static const char what[] = "the image's manifest";
-    auto_json *root = read_object(text, length, what, err);
-    if (root == NULL)
-        return -EBADMSG;
-    if (json_integer_value(json_object_get(root, "schemaVersion")) != 2)
-        return kern_refuse(err, 0, "cannot read %s: it is not of schema version 2", what);
-    auto_free struct image_parts *parts = calloc(1, sizeof(*parts));
-    if (parts == NULL)
-        return kern_refuse(err, ENOMEM, "cannot read %s", what);
-    const json_t *config = json_object_get(root, "config");
-    int failed = get_digest(config, "digest", parts->config, what, err);
-    if (failed == 0) {
-        parts->config_size = get_size(config);
-        failed = take_layers(json_object_get(root, "layers"), parts, err);
+    cleanup(image_document_clear) struct image_document document = {0};
+    int failed = image_document_read(text, length, NULL, &document, err);
+    if (failed == 0 && document.is_index != 0)
+        failed = kern_refuse(err, 0, "a list of manifests stands where one manifest is expected");
+    if (failed != 0)
+        return kern_wrap(err, "cannot use the image");
+    memcpy(ret_parts->config, document.config.digest, IMAGE_DIGEST_SIZE);
+    ret_parts->config_size = document.config.size;
+    ret_parts->count = document.layer_count;
+    for (uint32_t i = 0; i < document.layer_count; i++) {
+        ret_parts->layer[i] = (struct image_layer){.size = document.layer[i].size};
+        memcpy(ret_parts->layer[i].blob, document.layer[i].digest, IMAGE_DIGEST_SIZE);
     }
-    if (failed == 0)
-        *ret_parts = *parts;
-    return failed;
+    return 0;
 }
 
 int image_parse_diffs(const char *text, size_t length, struct image_parts *parts, struct kern_error *err)
@@ -118,7 +72,7 @@ int image_parse_diffs(const char *text, size_t length, struct image_parts *parts
     return 0;
 }
 
-/* ---- Platforms ---- */
+/* ---- Lists of manifests ---- */
 
 const char *image_own_platform(void)
 {
@@ -129,67 +83,24 @@ const char *image_own_platform(void)
 #endif
 }
 
-/* "linux/arm64" is also "linux/arm64/v8"; "linux/arm" is any of its variants. */
-static int is_platform(const json_t *platform, const char *wanted, int exact)
+int image_choose_own(const char *text, size_t length, char ret_digest[static IMAGE_DIGEST_SIZE],
+                     int *ret_is_list, struct kern_error *err)
 {
-    char text[128];
-    const char *os = json_string_value(json_object_get(platform, "os"));
-    const char *arch = json_string_value(json_object_get(platform, "architecture"));
-    const char *variant = json_string_value(json_object_get(platform, "variant"));
-    if (os == NULL || arch == NULL)
-        return 0;
-    int used = snprintf(text, sizeof(text), "%s/%s%s%s", os, arch, variant != NULL ? "/" : "",
-                        variant != NULL ? variant : "");
-    if (used < 0 || (size_t)used >= sizeof(text))
-        return 0;
-    size_t length = strlen(wanted);
-    return strcmp(text, wanted) == 0 || (!exact && strncmp(text, wanted, length) == 0 && text[length] == '/');
-}
-
-static int refuse_platform(const json_t *list, const char *platform, struct kern_error *err)
-{
-    char names[256] = "";
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *found = json_object_get(json_array_get(list, i), "platform");
-        const char *os = json_string_value(json_object_get(found, "os"));
-        const char *arch = json_string_value(json_object_get(found, "architecture"));
-        size_t used = strlen(names);
-        if (os != NULL && arch != NULL && strcmp(os, "unknown") != 0)
-            (void)snprintf(names + used, sizeof(names) - used, "%s%.20s/%.20s", used > 0 ? ", " : "", os,
-                           arch); /* a cut list still helps */
+    cleanup(image_document_clear) struct image_document document = {0};
+    struct image_platform own;
+    const struct image_entry *entry = NULL;
+    image_platform_native(&own);
+    int failed = image_document_read(text, length, NULL, &document, err);
+    if (failed == 0 && document.is_index != 0)
+        failed = image_document_choose(&document, &own, &entry, err);
+    if (failed != 0) {
+        err->hint[0] = '\0'; /* an archive is all there is to choose from */
+        return kern_wrap(err, "cannot use the image");
     }
-    kern_refuse(err, 0, "cannot use the image: it is not made for %s", platform);
-    if (names[0] != '\0')
-        kern_hint(err, "it is made for %s: --platform chooses", names);
-    return -ENOENT;
-}
-
-int image_choose_platform(const char *text, size_t length, const char *platform,
-                          char ret_digest[static IMAGE_DIGEST_SIZE], int *ret_is_list, struct kern_error *err)
-{
-    static const char what[] = "the image's list of manifests";
-    auto_json *root = read_object(text, length, what, err);
-    if (root == NULL)
-        return -EBADMSG;
-    const json_t *list = json_object_get(root, "manifests");
-    if (list == NULL) {
-        *ret_is_list = 0;
-        return 0;
-    }
-    if (json_array_size(list) == 0 || json_array_size(list) > 4096)
-        return kern_refuse(err, 0, "cannot read %s: it has %zu entries", what, json_array_size(list));
-    for (int exact = 1; exact >= 0; exact--)
-        for (size_t i = 0; i < json_array_size(list); i++) {
-            const json_t *one = json_array_get(list, i), *found = json_object_get(one, "platform");
-            /* An image made in one piece may not say what it is for; then there is nothing to choose. */
-            if (!is_platform(found, platform, exact) && !(found == NULL && json_array_size(list) == 1))
-                continue;
-            int failed = get_digest(one, "digest", ret_digest, what, err);
-            if (failed == 0)
-                *ret_is_list = 1;
-            return failed;
-        }
-    return refuse_platform(list, platform, err);
+    *ret_is_list = entry != NULL;
+    if (entry != NULL)
+        memcpy(ret_digest, entry->blob.digest, IMAGE_DIGEST_SIZE);
+    return 0;
 }
 
 /* ---- Configurations ---- */

@@ -139,7 +139,7 @@ static int find_manifest(struct loading *l, const char *digest, char ret_digest[
         if (failed == 0)
             failed = image_store_read_blob(l->store, at, &text, &length, err);
         if (failed == 0)
-            failed = image_choose_platform(text, length, image_own_platform(), at, &is_list, err);
+            failed = image_choose_own(text, length, at, &is_list, err);
         if (failed != 0)
             return failed;
         if (!is_list) {

@@ -1,5 +1,6 @@
 /* The store's folders, its lock and its blobs; see image_store.h. Runs in the process of a verb, or in a child of kern that
  * fetches or repairs an image. */
+#include "image_document.h"
 #include "image_hash.h"
 #include "image_store_impl.h"
 
@@ -12,8 +13,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
-
-#define SMALL_MOST ((size_t)4 << 20)
 
 /* ---- Files ---- */
 
@@ -230,16 +229,6 @@ int image_store_open_blob(const struct image_store *store, const char *digest, i
     return 0;
 }
 
-static void digest_of(const void *bytes, size_t length, char ret_digest[static IMAGE_DIGEST_SIZE])
-{
-    ret_digest[0] = '\0';
-    auto_hash hash = image_hash_new();
-    if (hash == NULL)
-        return; /* equals no digest */
-    image_hash_add(hash, bytes, length);
-    image_hash_end(hash, ret_digest);
-}
-
 int image_store_read_blob(const struct image_store *store, const char *digest, char **ret_text,
                           size_t *ret_length, struct kern_error *err)
 {
@@ -250,7 +239,7 @@ int image_store_read_blob(const struct image_store *store, const char *digest, c
     struct stat st;
     if (fstat(fd, &st) != 0)
         return kern_refuse(err, errno, "cannot read blob \"%s\"", digest);
-    if ((uint64_t)st.st_size > SMALL_MOST)
+    if ((uint64_t)st.st_size > IMAGE_DOCUMENT_MAX)
         return kern_refuse(err, EFBIG, "cannot read blob \"%s\" as a manifest or a configuration", digest);
     auto_free char *text = malloc((size_t)st.st_size + 1);
     ssize_t length = text != NULL ? pread(fd, text, (size_t)st.st_size, 0) : -1;
@@ -258,7 +247,7 @@ int image_store_read_blob(const struct image_store *store, const char *digest, c
         return kern_refuse(err, text != NULL ? errno : ENOMEM, "cannot read blob \"%s\"", digest);
     text[length] = '\0';
     char found[IMAGE_DIGEST_SIZE];
-    digest_of(text, (size_t)length, found);
+    (void)image_digest_of(text, (size_t)length, found);
     if (strcmp(found, digest) != 0) {
         (void)unlinkat(store->blobs, image_hex(digest), 0); /* it is of no use to anybody */
         kern_refuse(err, 0, "cannot use blob \"%s\": its bytes are those of \"%s\"", digest, found);
@@ -274,11 +263,11 @@ int image_store_add_blob(struct image_store *store, const char *digest, const vo
                          char ret_digest[static IMAGE_DIGEST_SIZE], struct kern_error *err)
 {
     char found[IMAGE_DIGEST_SIZE];
-    if (length > SMALL_MOST)
+    if (length > IMAGE_DOCUMENT_MAX)
         return kern_refuse(err, EFBIG,
                            "cannot use a manifest or configuration of %zu bytes: %zu are the most", length,
-                           SMALL_MOST);
-    digest_of(bytes, length, found);
+                           IMAGE_DOCUMENT_MAX);
+    (void)image_digest_of(bytes, length, found);
     if (found[0] == '\0')
         return kern_refuse(err, ENOMEM, "cannot compute a digest");
     if (digest != NULL && strcmp(digest, found) != 0)

@@ -102,11 +102,10 @@ int image_parse_manifest(const char *text, size_t length, struct image_parts *re
                          struct kern_error *err);
 /* Pure. The configuration: fills the diff ids of `parts`, whose count must agree. */
 int image_parse_diffs(const char *text, size_t length, struct image_parts *parts, struct kern_error *err);
-/* Pure. A list of manifests (OCI index, Docker manifest list): the digest for "OS/ARCH[/VARIANT]". *ret_is_list is 0
- * (and the digest untouched) when the text is a manifest of one image. */
-int image_choose_platform(const char *text, size_t length, const char *platform,
-                          char ret_digest[static IMAGE_DIGEST_SIZE], int *ret_is_list,
-                          struct kern_error *err);
+/* Pure. A list of manifests (OCI index, Docker manifest list): the digest for this machine. *ret_is_list is 0 (and the digest
+ * untouched) when the text is a manifest of one image. */
+int image_choose_own(const char *text, size_t length, char ret_digest[static IMAGE_DIGEST_SIZE],
+                     int *ret_is_list, struct kern_error *err);
 /* "linux/amd64" and so on: this machine's. */
 const char *image_own_platform(void);
 

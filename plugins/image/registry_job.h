@@ -3,8 +3,8 @@
 #ifndef REGISTRY_JOB_H
 #define REGISTRY_JOB_H
 
+#include "image_platform.h"
 #include "image_ref.h"
-#include "registry_platform.h"
 #include "registry_url.h"
 
 #define REGISTRY_ENDPOINTS_MAX 9u
@@ -29,7 +29,7 @@ struct registry_endpoint {
 
 struct registry_job {
     struct image_ref ref;
-    struct registry_platform wanted;
+    struct image_platform wanted;
     struct registry_policy policy;
     const char *plain[REGISTRY_PLAIN_MAX]; /* what the policy points to */
     struct registry_endpoint *endpoint;    /* in the order they are asked */

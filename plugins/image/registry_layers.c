@@ -13,7 +13,7 @@ enum state { IDLE, QUEUED, RUNNING, WAITING, ARRIVED };
 
 struct layer {
     struct registry_transfer transfer;
-    const struct registry_blob *blob;
+    const struct image_blob *blob;
     struct fetch *fetch;
     uint32_t index, endpoint;
     enum state state;
@@ -269,7 +269,7 @@ static void clear(struct fetch *fetch)
 }
 
 int registry_layers_serve(const struct registry_job *job, struct registry_session *session, uint32_t first,
-                          const struct registry_document *manifest, struct kern_error *err)
+                          const struct image_document *manifest, struct kern_error *err)
 {
     cleanup(clear) struct fetch fetch = {.job = job, .session = session, .count = manifest->layer_count};
     fetch.multi = curl_multi_init();

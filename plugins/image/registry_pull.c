@@ -133,7 +133,7 @@ static int is_here(struct pull *pull)
     struct image_parts *parts = calloc(1, sizeof(*parts));
     char full[IMAGE_REF_SIZE], wanted[80];
     image_ref_full(&pull->job->ref, full);
-    registry_platform_print(&pull->job->wanted, wanted, sizeof(wanted));
+    image_platform_print(&pull->job->wanted, wanted, sizeof(wanted));
     int here = pull->job->ref.digest[0] != '\0' && parts != NULL &&
                image_resolved_read(pull->store->refs, full, &image) == 0 &&
                (pull->request->platform == NULL || strcmp(image.platform, wanted) == 0) &&

@@ -134,10 +134,10 @@ int registry_setup(const struct image_ref *ref, const char *platform, const kern
                    struct registry_job *job, struct kern_error *err)
 {
     job->ref = *ref;
-    registry_platform_native(&job->wanted);
+    image_platform_native(&job->wanted);
     int r = begin(settings, job, err);
     if (r == 0 && platform != NULL)
-        r = registry_platform_parse(platform, &job->wanted, err);
+        r = image_platform_parse(platform, &job->wanted, err);
     r = r < 0 ? r : add_mirrors(settings, ref->host, job, err);
     r = r < 0 ? r : add_endpoint(job, ref->host, "", err);
     for (uint32_t i = 0; r == 0 && i < job->endpoint_count; i++)

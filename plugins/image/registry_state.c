@@ -2,6 +2,8 @@
  * takes nothing on trust: each document and each layer is stored under the digest that it has. */
 #include "registry_state.h"
 
+#include "image_hash.h"
+
 #include "kern/cleanup.h"
 
 #include <string.h>
@@ -17,8 +19,7 @@ static int take_document(struct pull *pull, const struct wire_frame *frame, cons
                          struct kern_error *err)
 {
     uint32_t which = frame->index;
-    if (which > WIRE_CONFIG || pull->ready[which] ||
-        frame->length > REGISTRY_DOCUMENT_MAX - pull->length[which])
+    if (which > WIRE_CONFIG || pull->ready[which] || frame->length > IMAGE_DOCUMENT_MAX - pull->length[which])
         return mistrust(err);
     char *grown = realloc(pull->text[which], pull->length[which] + frame->length + 1);
     if (grown == NULL)
@@ -57,7 +58,7 @@ static int check_chain(struct pull *pull, struct kern_error *err)
         return r;
     memcpy(outer, pull->manifest, IMAGE_DIGEST_SIZE);
     if (pull->ready[WIRE_INDEX]) {
-        if (!registry_digest_of(text_of(pull, WIRE_INDEX), pull->length[WIRE_INDEX], outer))
+        if (image_digest_of(text_of(pull, WIRE_INDEX), pull->length[WIRE_INDEX], outer) != 0)
             return kern_fail(err, ENOMEM, "cannot compute a digest");
         if (strstr(text_of(pull, WIRE_INDEX), pull->manifest) == NULL)
             return mistrust(err);
@@ -154,7 +155,7 @@ static int take_layers(struct pull *pull, const struct wire_frame *frame, const 
     if (r < 0)
         return r;
     uint32_t count = pull->parts->count;
-    if (frame->value != count || frame->length != count * sizeof(struct registry_blob))
+    if (frame->value != count || frame->length != count * sizeof(struct image_blob))
         return mistrust(err);
     pull->layer = calloc(count, sizeof(*pull->layer));
     if (pull->layer == NULL)
@@ -162,7 +163,7 @@ static int take_layers(struct pull *pull, const struct wire_frame *frame, const 
     for (uint32_t i = 0; i < count; i++)
         pull->layer[i].unpack.socket = -1;
     for (uint32_t i = 0; r == 0 && i < count; i++) {
-        struct registry_blob blob;
+        struct image_blob blob;
         memcpy(&blob, (const char *)payload + i * sizeof(blob), sizeof(blob));
         if (strncmp(blob.digest, pull->parts->layer[i].blob, sizeof(blob.digest)) != 0 ||
             blob.size != pull->parts->layer[i].size)

@@ -3,9 +3,9 @@
 #ifndef REGISTRY_STATE_H
 #define REGISTRY_STATE_H
 
+#include "image_document.h"
 #include "kern/foundation.h"
 #include "registry.h"
-#include "registry_document.h"
 #include "registry_job.h"
 #include "registry_unpack.h"
 

@@ -13,7 +13,7 @@
 #define WIRE_NOTE     1u /* a line for the user */
 #define WIRE_DOCUMENT 2u /* a piece of a document; index: WIRE_INDEX ... */
 #define WIRE_READY    3u /* that document is complete */
-#define WIRE_LAYERS   4u /* struct registry_blob, one for each layer; value: how many */
+#define WIRE_LAYERS   4u /* struct image_blob, one for each layer; value: how many */
 #define WIRE_DATA     5u /* bytes of a layer */
 #define WIRE_RESTART  6u /* they begin anew */
 #define WIRE_ARRIVED  7u /* the layer is complete; value 1: put together from several answers */

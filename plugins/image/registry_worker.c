@@ -2,6 +2,7 @@
  * to store. Runs confined, in a process of its own. */
 #include "registry_worker.h"
 
+#include "image_hash.h"
 #include "registry_confine.h"
 #include "registry_layers.h"
 #include "registry_wire.h"
@@ -40,10 +41,10 @@ static int send_document(const struct worker *worker, uint32_t which, const stru
 static int check_digest(const struct worker *worker, const struct http_answer *answer, const char *digest,
                         struct kern_error *err)
 {
-    char found[REGISTRY_DIGEST_SIZE];
+    char found[IMAGE_DIGEST_SIZE];
     if (digest == NULL)
         return 0;
-    if (!registry_digest_of(answer->body != NULL ? answer->body : "", answer->length, found))
+    if (image_digest_of(answer->body != NULL ? answer->body : "", answer->length, found) != 0)
         return kern_fail(err, ENOMEM, "cannot compute a digest");
     if (strcmp(found, digest) == 0)
         return 0;
@@ -58,7 +59,7 @@ static int get(struct worker *worker, const char *kind, const char *name, const 
     const struct registry_endpoint *endpoint = &worker->job->endpoint[worker->at];
     transfer->session = &worker->session[worker->at];
     transfer->what = worker->what;
-    transfer->limit = REGISTRY_DOCUMENT_MAX;
+    transfer->limit = IMAGE_DOCUMENT_MAX;
     (void)snprintf(transfer->path, sizeof(transfer->path), "/v2/%s%s/%s/%s", endpoint->prefix,
                    worker->job->ref.repository, kind, name); /* fits by the sizes of its parts */
     int r = registry_transfer_run(transfer, err);
@@ -66,19 +67,19 @@ static int get(struct worker *worker, const char *kind, const char *name, const 
 }
 
 static int read_document(struct worker *worker, const struct registry_transfer *transfer,
-                         struct registry_document *ret_document, struct kern_error *err)
+                         struct image_document *ret_document, struct kern_error *err)
 {
     const struct http_answer *answer = &transfer->exchange.answer;
-    int r = registry_document_read(answer->body != NULL ? answer->body : "", answer->length, answer->media,
-                                   ret_document, err);
+    int r = image_document_read(answer->body != NULL ? answer->body : "", answer->length, answer->media,
+                                ret_document, err);
     return r < 0 ? kern_wrap(err, "registry \"%s\"", worker->session[worker->at].endpoint->name) : 0;
 }
 
-static int get_manifest_of(struct worker *worker, const struct registry_entry *entry,
-                           struct registry_document *ret_manifest, struct kern_error *err)
+static int get_manifest_of(struct worker *worker, const struct image_entry *entry,
+                           struct image_document *ret_manifest, struct kern_error *err)
 {
     cleanup(registry_transfer_clear) struct registry_transfer transfer = {.accept = REGISTRY_ACCEPT};
-    cleanup(registry_document_clear) struct registry_document document = {0};
+    cleanup(image_document_clear) struct image_document document = {0};
     (void)snprintf(worker->what, sizeof(worker->what), "manifest %s", entry->blob.digest); /* fits */
     int r = get(worker, "manifests", entry->blob.digest, entry->blob.digest, &transfer, err);
     r = r < 0 ? r : read_document(worker, &transfer, &document, err);
@@ -88,17 +89,17 @@ static int get_manifest_of(struct worker *worker, const struct registry_entry *e
     if (r < 0)
         return r;
     *ret_manifest = document;
-    document = (struct registry_document){0};
+    document = (struct image_document){0};
     return 0;
 }
 
 /* What the reference means at this endpoint: a manifest, or an index that lists one for our platform. */
-static int resolve(struct worker *worker, struct registry_document *ret_manifest, struct kern_error *err)
+static int resolve(struct worker *worker, struct image_document *ret_manifest, struct kern_error *err)
 {
     const struct image_ref *ref = &worker->job->ref;
     const char *digest = ref->digest[0] != '\0' ? ref->digest : NULL;
     cleanup(registry_transfer_clear) struct registry_transfer transfer = {.accept = REGISTRY_ACCEPT};
-    cleanup(registry_document_clear) struct registry_document document = {0};
+    cleanup(image_document_clear) struct image_document document = {0};
     (void)snprintf(worker->what, sizeof(worker->what), "\"%s%s%s\"", ref->repository,
                    digest != NULL ? "@" : ":", digest != NULL ? digest : ref->tag); /* fits */
     int r = get(worker, "manifests", digest != NULL ? digest : ref->tag, digest, &transfer, err);
@@ -110,16 +111,16 @@ static int resolve(struct worker *worker, struct registry_document *ret_manifest
         if (r < 0)
             return r;
         *ret_manifest = document;
-        document = (struct registry_document){0};
+        document = (struct image_document){0};
         return 0;
     }
-    const struct registry_entry *entry;
-    r = registry_document_choose(&document, &worker->job->wanted, &entry, err);
+    const struct image_entry *entry;
+    r = image_document_choose(&document, &worker->job->wanted, &entry, err);
     r = r < 0 ? r : send_document(worker, WIRE_INDEX, &transfer.exchange.answer, err);
     return r < 0 ? r : get_manifest_of(worker, entry, ret_manifest, err);
 }
 
-static int get_config(struct worker *worker, const struct registry_document *manifest, struct kern_error *err)
+static int get_config(struct worker *worker, const struct image_document *manifest, struct kern_error *err)
 {
     cleanup(registry_transfer_clear) struct registry_transfer transfer = {0};
     const char *digest = manifest->config.digest;
@@ -129,7 +130,7 @@ static int get_config(struct worker *worker, const struct registry_document *man
 }
 
 /* The endpoints one after the other, until one has it. */
-static int find(struct worker *worker, struct registry_document *ret_manifest, struct kern_error *err)
+static int find(struct worker *worker, struct image_document *ret_manifest, struct kern_error *err)
 {
     for (worker->at = 0;; worker->at++) {
         struct kern_error failure = {0};
@@ -137,7 +138,7 @@ static int find(struct worker *worker, struct registry_document *ret_manifest, s
         if (r == 0) {
             r = get_config(worker, ret_manifest, &failure);
             if (r < 0)
-                registry_document_clear(ret_manifest);
+                image_document_clear(ret_manifest);
         }
         if (r == 0)
             return 0;
@@ -153,7 +154,7 @@ static int find(struct worker *worker, struct registry_document *ret_manifest, s
 
 static int pull(struct worker *worker, struct kern_error *err)
 {
-    cleanup(registry_document_clear) struct registry_document manifest = {0};
+    cleanup(image_document_clear) struct image_document manifest = {0};
     int r = find(worker, &manifest, err);
     r = r < 0 ? r
               : tell(worker, WIRE_LAYERS, 0, manifest.layer_count, manifest.layer,
@@ -164,7 +165,7 @@ static int pull(struct worker *worker, struct kern_error *err)
 static int login(struct worker *worker, struct kern_error *err)
 {
     cleanup(registry_transfer_clear) struct registry_transfer transfer = {
-        .session = &worker->session[0], .what = "its API", .path = "/v2/", .limit = REGISTRY_DOCUMENT_MAX};
+        .session = &worker->session[0], .what = "its API", .path = "/v2/", .limit = IMAGE_DOCUMENT_MAX};
     int r = registry_transfer_run(&transfer, err);
     if (r == 0 && transfer.asked == 0) /* nothing was proved */
         return tell(worker, WIRE_NOTE, 0, 0, "open", 4, err);

@@ -1,13 +1,14 @@
-"""Images from and for other programs: skopeo, umoci and podman on the other side, in both directions. As root only: what differs for
-a user is tested elsewhere."""
+"""Images from and for other programs: skopeo, umoci and podman on the other side, in both directions (as root only: what differs
+for a user is tested elsewhere); and one of Debian's packages."""
 
 import os
 import shutil
 import subprocess
+import unittest
 
 import kerntest
 from imagekit import Images, entry, layer
-from kerntest import as_root
+from kerntest import as_root, as_root_and_user
 
 
 @as_root
@@ -65,6 +66,46 @@ class Others(Images):
         for form in ("docker-archive", "oci-archive"):
             self.podman("save", "--format", form, "-o", f"{self.work}/{form}.tar", "localhost/back:1")
             self.comes_back("-i", f"{self.work}/{form}.tar", name="localhost/back:1")
+
+
+@as_root_and_user
+class Debian(Images):
+    """Real programs, of packages that mmdebstrap unpacked: interpreters with their libraries and modules, not a busybox."""
+
+    @classmethod
+    def prepare_class(cls):
+        super().prepare_class()
+        kit = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../kit/debian")
+        made = subprocess.run([kit], capture_output=True, text=True, check=False, timeout=300)
+        if made.returncode == 77:
+            raise unittest.SkipTest(made.stdout.strip().removeprefix("skip: "))
+        with open(made.stdout.strip(), "rb") as tar:
+            result = kerntest.Running(["import", "-", "debian:made", "-e", "LANG=C.UTF-8", "--", "python3"], cls.me, env=cls.env,
+                                      stdin=tar).wait()
+        if result.code != 0:
+            raise AssertionError(result)
+
+    def test_python(self):
+        code = "import hashlib, ssl, subprocess, sys; subprocess.run(['busybox', 'echo', 'ä', str(sys.version_info[0])]); " \
+               "print(ssl.OPENSSL_VERSION.split()[0], hashlib.sha256(b'x').hexdigest()[:8])"
+        self.assertEqual(self.says("python3", "-c", code, name="debian:made"), "ä 3\nOpenSSL 2d711642\n")
+
+    def test_the_images_own_command(self):
+        result = self.image(name="debian:made", text="print(6 * 7)")
+        self.assertEqual((result.code, result.out), (0, "42\n"), result)
+
+    def test_node(self):
+        code = "console.log(require('crypto').createHash('sha256').update('x').digest('hex').slice(0, 8), process.pid)"
+        self.assertEqual(self.says("node", "-e", code, name="debian:made"), "2d711642 1\n")
+
+    def test_busybox(self):
+        self.assertEqual(self.says("busybox", "sh", "-c", "echo $((6 * 7)); test -e /usr/bin/node && echo there", name="debian:made"),
+                         "42\nthere\n")
+
+    def test_a_missing_command(self):
+        result = self.image("ruby", "-v", name="debian:made")
+        self.assertEqual(result.code, 127, result)
+        self.assertIn("kern: cannot start 'ruby' in box: not found (image debian:made)", result.err)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ static void platform(const char *text, size_t size)
     char digest[IMAGE_DIGEST_SIZE] = "";
     struct kern_error err = {0};
     int is_list = 0;
-    if (image_choose_platform(text, size, "linux/amd64", digest, &is_list, &err) == 0 && is_list == 1 &&
+    if (image_choose_own(text, size, digest, &is_list, &err) == 0 && is_list == 1 &&
         !image_digest_is_valid(digest))
         abort();
 }

@@ -1,8 +1,8 @@
 /* libFuzzer target: any bytes as a manifest or an index, as Docker's config.json, as an answer of a token server or of a
  * credential helper; the first byte says which. What is accepted must be within the limits that the rest of the client
  * relies on. */
+#include "image_document.h"
 #include "registry_auth.h"
-#include "registry_document.h"
 #include "registry_token.h"
 
 #include <stdlib.h>
@@ -23,23 +23,23 @@ static void judge(int r, const struct kern_error *err)
 
 static void try_document(const char *text, size_t length)
 {
-    struct registry_document document;
+    struct image_document document;
     struct kern_error err = {0};
-    int r = registry_document_read(text, length, NULL, &document, &err);
+    int r = image_document_read(text, length, NULL, &document, &err);
     judge(r, &err);
     if (r < 0)
         return;
-    struct registry_platform native;
-    const struct registry_entry *entry = NULL;
-    registry_platform_native(&native);
+    struct image_platform native;
+    const struct image_entry *entry = NULL;
+    image_platform_native(&native);
     for (uint32_t i = 0; i < document.layer_count; i++) {
-        must(registry_digest_is_valid(document.layer[i].digest));
-        must(document.layer[i].size <= REGISTRY_BLOB_MAX && document.layer[i].packing != 0);
+        must(image_digest_is_valid(document.layer[i].digest));
+        must(document.layer[i].size <= IMAGE_BLOB_MAX);
     }
-    must(document.is_index != 0 || (document.layer_count > 0 && document.layer_count <= REGISTRY_LAYERS_MAX));
-    if (document.is_index != 0 && registry_document_choose(&document, &native, &entry, &err) == 0)
-        must(registry_digest_is_valid(entry->blob.digest));
-    registry_document_clear(&document);
+    must(document.is_index != 0 || (document.layer_count > 0 && document.layer_count <= IMAGE_LAYERS_MOST));
+    if (document.is_index != 0 && image_document_choose(&document, &native, &entry, &err) == 0)
+        must(image_digest_is_valid(entry->blob.digest));
+    image_document_clear(&document);
 }
 
 static void try_config(const char *text, size_t length)

@@ -1,7 +1,7 @@
 /* libFuzzer target: any bytes as a WWW-Authenticate header, a redirect, a realm, a registry's name, a platform, base64. Where
  * they lead must be https, or http to the one place that is configured, and without a user. */
+#include "image_platform.h"
 #include "registry_challenge.h"
-#include "registry_platform.h"
 #include "registry_retry.h"
 #include "registry_setup.h"
 #include "registry_text.h"
@@ -54,14 +54,14 @@ static void try_urls(const char *text)
 static void try_words(const char *text)
 {
     struct registry_challenge challenge = {0};
-    struct registry_platform platform;
+    struct image_platform platform;
     struct kern_error err = {0};
     char buffer[512], host[300], prefix[200];
     registry_challenge_read(text, &challenge);
     must(challenge.scheme != REGISTRY_AUTH_BEARER || challenge.realm[0] != '\0');
     must(strpbrk(challenge.realm, "\r\n") == NULL);
     must(registry_retry_after(text, 1000) >= -1);
-    if (registry_platform_parse(text, &platform, &err) == 0)
+    if (image_platform_parse(text, &platform, &err) == 0)
         must(platform.architecture[0] != '\0' && platform.os[0] != '\0');
     (void)registry_base64_decode(text, buffer,
                                  sizeof(buffer)); /* that it stays within its bounds is looked at */

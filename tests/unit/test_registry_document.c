@@ -1,5 +1,5 @@
 /* Manifests, indexes and platforms, as registries send them and as nobody should. */
-#include "registry_document.h"
+#include "image_document.h"
 #include "registry_wire.h"
 
 #include <errno.h>
@@ -25,34 +25,31 @@
     "{\"mediaType\": \"" media "\", \"digest\": \"" digest "\", \"size\": " size "}"
 #define MANIFEST(layers) "{\"schemaVersion\": 2, " CONFIG ", \"layers\": [" layers "]}"
 
-static int read_as(const char *text, const char *media, struct registry_document *ret_document,
+static int read_as(const char *text, const char *media, struct image_document *ret_document,
                    struct kern_error *err)
 {
     *err = (struct kern_error){0};
-    return registry_document_read(text, strlen(text), media, ret_document, err);
+    return image_document_read(text, strlen(text), media, ret_document, err);
 }
 
 static void test_manifest(void **state)
 {
     (void)state;
-    struct registry_document document;
+    struct image_document document;
     struct kern_error err;
     const char *text = MANIFEST(LAYER(OCI "layer.v1.tar+gzip", A, "12") "," LAYER(
         OCI "layer.v1.tar+zstd", B, "0") "," LAYER(DKR "image.rootfs.diff.tar", B, "5"));
     assert_int_equal(read_as(text, OCI "manifest.v1+json; charset=utf-8", &document, &err), 0);
     assert_int_equal(document.is_index, 0);
     assert_int_equal(document.layer_count, 3);
-    assert_int_equal(document.layer[0].packing, REGISTRY_GZIP);
     assert_int_equal(document.layer[0].size, 12);
-    assert_int_equal(document.layer[1].packing, REGISTRY_ZSTD);
-    assert_int_equal(document.layer[2].packing, REGISTRY_PLAIN);
     assert_string_equal(document.config.digest, A);
-    registry_document_clear(&document);
+    image_document_clear(&document);
 }
 
 static void refused(const char *text, const char *media, const char *why)
 {
-    struct registry_document document = {.layer_count = 77};
+    struct image_document document = {.layer_count = 77};
     struct kern_error err;
     assert_true(read_as(text, media, &document, &err) < 0);
     assert_int_equal(err.category, KERN_ERROR_REFUSED);
@@ -103,9 +100,9 @@ static void test_too_many(void **state)
     strcat(text, "]}");
     refused(text, NULL, "200 layers");
     free(text);
-    char *deep = malloc(REGISTRY_DOCUMENT_MAX + 2);
-    memset(deep, '[', REGISTRY_DOCUMENT_MAX + 1);
-    deep[REGISTRY_DOCUMENT_MAX + 1] = '\0';
+    char *deep = malloc(IMAGE_DOCUMENT_MAX + 2);
+    memset(deep, '[', IMAGE_DOCUMENT_MAX + 1);
+    deep[IMAGE_DOCUMENT_MAX + 1] = '\0';
     refused(deep, NULL, "longer than");
     deep[1 << 20] = '\0';
     refused(deep, NULL, "not JSON");
@@ -119,20 +116,20 @@ static void test_too_many(void **state)
 
 static void chosen(const char *text, const char *platform, const char *digest)
 {
-    struct registry_document document;
-    struct registry_platform wanted;
+    struct image_document document;
+    struct image_platform wanted;
     struct kern_error err;
-    const struct registry_entry *entry = NULL;
+    const struct image_entry *entry = NULL;
     assert_int_equal(read_as(text, NULL, &document, &err), 0);
-    assert_int_equal(registry_platform_parse(platform, &wanted, &err), 0);
-    int r = registry_document_choose(&document, &wanted, &entry, &err);
+    assert_int_equal(image_platform_parse(platform, &wanted, &err), 0);
+    int r = image_document_choose(&document, &wanted, &entry, &err);
     if (digest == NULL) {
         assert_true(r < 0);
     } else {
         assert_int_equal(r, 0);
         assert_string_equal(entry->blob.digest, digest);
     }
-    registry_document_clear(&document);
+    image_document_clear(&document);
 }
 
 static void test_platforms(void **state)
@@ -160,21 +157,21 @@ static void test_platforms(void **state)
 static void test_platform_refusal_lists(void **state)
 {
     (void)state;
-    struct registry_document document;
-    struct registry_platform wanted;
+    struct image_document document;
+    struct image_platform wanted;
     struct kern_error err;
-    const struct registry_entry *entry;
+    const struct image_entry *entry;
     assert_int_equal(read_as(INDEX(ENTRY(A, ON("linux", "riscv64", ""))), NULL, &document, &err), 0);
-    registry_platform_native(&wanted);
-    assert_true(registry_document_choose(&document, &wanted, &entry, &err) < 0);
+    image_platform_native(&wanted);
+    assert_true(image_document_choose(&document, &wanted, &entry, &err) < 0);
     assert_non_null(strstr(err.message, "there is: linux/riscv64"));
     assert_string_equal(err.hint, "--platform linux/riscv64");
-    registry_document_clear(&document);
+    image_document_clear(&document);
     static const char *const bad[] = {"",          "/",           "linux/", "a/b/c/d", "linux/am d64",
                                       "linux//v8", "linux/amd64/"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         err = (struct kern_error){0};
-        assert_true(registry_platform_parse(bad[i], &wanted, &err) < 0);
+        assert_true(image_platform_parse(bad[i], &wanted, &err) < 0);
     }
 }
 

@@ -1,5 +1,5 @@
-/* Platforms of images; see registry_platform.h. Pure. */
-#include "registry_platform.h"
+/* Platforms of images; see image_platform.h. Pure. */
+#include "image_platform.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -32,7 +32,7 @@ static int take(const char *part, size_t length, char *ret_text, size_t size)
     return 0;
 }
 
-static void rename_architecture(struct registry_platform *platform)
+static void rename_architecture(struct image_platform *platform)
 {
     for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++) {
         if (strcmp(platform->architecture, aliases[i].other) != 0)
@@ -44,9 +44,9 @@ static void rename_architecture(struct registry_platform *platform)
     }
 }
 
-int registry_platform_parse(const char *text, struct registry_platform *ret_platform, struct kern_error *err)
+int image_platform_parse(const char *text, struct image_platform *ret_platform, struct kern_error *err)
 {
-    struct registry_platform platform = {.os = "linux"};
+    struct image_platform platform = {.os = "linux"};
     const char *part[3];
     size_t length[3], count = 0;
     const char *at = text;
@@ -76,17 +76,17 @@ int registry_platform_parse(const char *text, struct registry_platform *ret_plat
     return 0;
 }
 
-void registry_platform_native(struct registry_platform *ret_platform)
+void image_platform_native(struct image_platform *ret_platform)
 {
 #if defined(__x86_64__)
-    *ret_platform = (struct registry_platform){.os = "linux", .architecture = "amd64"};
+    *ret_platform = (struct image_platform){.os = "linux", .architecture = "amd64"};
 #else
-    *ret_platform = (struct registry_platform){.os = "linux", .architecture = "arm64", .variant = "v8"};
+    *ret_platform = (struct image_platform){.os = "linux", .architecture = "arm64", .variant = "v8"};
 #endif
 }
 
 /* "v7" is 7; what is not of this form is 0. */
-static unsigned variant_number(const struct registry_platform *platform)
+static unsigned variant_number(const struct image_platform *platform)
 {
     const char *text = platform->variant;
     if (text[0] == '\0') {
@@ -101,8 +101,7 @@ static unsigned variant_number(const struct registry_platform *platform)
     return end != NULL && *end == '\0' && number < 1000 ? (unsigned)number : 0;
 }
 
-unsigned registry_platform_rank(const struct registry_platform *wanted,
-                                const struct registry_platform *offered)
+unsigned image_platform_rank(const struct image_platform *wanted, const struct image_platform *offered)
 {
     if (strcmp(wanted->os, offered->os) != 0 || strcmp(wanted->architecture, offered->architecture) != 0)
         return 0;
@@ -112,7 +111,7 @@ unsigned registry_platform_rank(const struct registry_platform *wanted,
     return offer != 0 && offer <= want ? offer : 0;
 }
 
-void registry_platform_print(const struct registry_platform *platform, char *ret_text, size_t size)
+void image_platform_print(const struct image_platform *platform, char *ret_text, size_t size)
 {
     (void)snprintf(ret_text, size, "%s/%s%s%s", platform->os, platform->architecture,
                    platform->variant[0] != '\0' ? "/" : "", platform->variant); /* a cut name is still one */

@@ -1,5 +1,5 @@
-/* Manifests and indexes from JSON; see registry_document.h. Pure. */
-#include "registry_document.h"
+/* Manifests and indexes from JSON; see image_document.h. Pure. */
+#include "image_document.h"
 
 #include "kern/cleanup.h"
 
@@ -28,20 +28,18 @@ static const struct {
     {"text/plain", KIND_UNSAID},
 };
 
-static const struct {
-    const char *media;
-    uint32_t packing;
-} packings[] = {
-    {OCI "layer.v1.tar", REGISTRY_PLAIN},
-    {OCI "layer.v1.tar+gzip", REGISTRY_GZIP},
-    {OCI "layer.v1.tar+zstd", REGISTRY_ZSTD},
-    {OCI "layer.nondistributable.v1.tar", REGISTRY_PLAIN},
-    {OCI "layer.nondistributable.v1.tar+gzip", REGISTRY_GZIP},
-    {OCI "layer.nondistributable.v1.tar+zstd", REGISTRY_ZSTD},
-    {DOCKER "image.rootfs.diff.tar", REGISTRY_PLAIN},
-    {DOCKER "image.rootfs.diff.tar.gzip", REGISTRY_GZIP},
-    {DOCKER "image.rootfs.diff.tar.zstd", REGISTRY_ZSTD},
-    {DOCKER "image.rootfs.foreign.diff.tar.gzip", REGISTRY_GZIP},
+/* How a layer is packed is seen by its first bytes; these say that it is one. */
+static const char *const layer_types[] = {
+    OCI "layer.v1.tar",
+    OCI "layer.v1.tar+gzip",
+    OCI "layer.v1.tar+zstd",
+    OCI "layer.nondistributable.v1.tar",
+    OCI "layer.nondistributable.v1.tar+gzip",
+    OCI "layer.nondistributable.v1.tar+zstd",
+    DOCKER "image.rootfs.diff.tar",
+    DOCKER "image.rootfs.diff.tar.gzip",
+    DOCKER "image.rootfs.diff.tar.zstd",
+    DOCKER "image.rootfs.foreign.diff.tar.gzip",
 };
 
 /* Media types may carry parameters: "application/json; charset=utf-8". */
@@ -61,29 +59,29 @@ static enum kind kind_of(const char *media)
     return KIND_OTHER;
 }
 
-void registry_document_clear(struct registry_document *document)
+void image_document_clear(struct image_document *document)
 {
     if (document == NULL)
         return;
     free(document->layer);
     free(document->entry);
-    *document = (struct registry_document){0};
+    *document = (struct image_document){0};
 }
 
-static int read_blob(const json_t *node, const char *what, struct registry_blob *ret_blob,
+static int read_blob(const json_t *node, const char *what, struct image_blob *ret_blob,
                      struct kern_error *err)
 {
     const json_t *digest = json_object_get(node, "digest"), *size = json_object_get(node, "size");
     if (!json_is_string(digest) || !json_is_integer(size))
         return kern_refuse(err, 0, "the manifest gives no digest or no size for %s", what);
     const char *text = json_string_value(digest);
-    if (!registry_digest_is_valid(text))
+    if (!image_digest_is_valid(text))
         return kern_refuse(err, 0, "the manifest names %s by \"%.80s\", which is not a sha256 digest", what,
                            text);
     json_int_t bytes = json_integer_value(size);
-    if (bytes < 0 || (uint64_t)bytes > REGISTRY_BLOB_MAX)
+    if (bytes < 0 || (uint64_t)bytes > IMAGE_BLOB_MAX)
         return kern_refuse(err, 0, "the manifest gives %s a size of %lld bytes", what, (long long)bytes);
-    memcpy(ret_blob->digest, text, REGISTRY_DIGEST_SIZE);
+    memcpy(ret_blob->digest, text, IMAGE_DIGEST_SIZE);
     ret_blob->size = (uint64_t)bytes;
     return 0;
 }
@@ -95,8 +93,7 @@ static const char *media_of(const json_t *node)
 }
 
 /* `urls` of a layer are never followed: content comes from the registry that was asked, or not at all. */
-static int read_layer(const json_t *node, size_t index, struct registry_blob *ret_layer,
-                      struct kern_error *err)
+static int read_layer(const json_t *node, size_t index, struct image_blob *ret_layer, struct kern_error *err)
 {
     char what[32];
     (void)snprintf(what, sizeof(what), "layer %zu", index + 1); /* fits */
@@ -104,21 +101,19 @@ static int read_layer(const json_t *node, size_t index, struct registry_blob *re
     if (r < 0)
         return r;
     const char *media = media_of(node);
-    for (size_t i = 0; i < sizeof(packings) / sizeof(packings[0]); i++)
-        if (media_is(media, packings[i].media)) {
-            ret_layer->packing = packings[i].packing;
+    for (size_t i = 0; i < sizeof(layer_types) / sizeof(layer_types[0]); i++)
+        if (media_is(media, layer_types[i]))
             return 0;
-        }
     return kern_refuse(err, 0, "%s is a \"%.100s\", which is not a layer of a file system", what, media);
 }
 
-static int read_layers(const json_t *root, struct registry_document *document, struct kern_error *err)
+static int read_layers(const json_t *root, struct image_document *document, struct kern_error *err)
 {
     const json_t *layers = json_object_get(root, "layers");
     size_t count = json_array_size(layers);
-    if (!json_is_array(layers) || count == 0 || count > REGISTRY_LAYERS_MAX)
+    if (!json_is_array(layers) || count == 0 || count > IMAGE_LAYERS_MOST)
         return kern_refuse(err, 0, "the manifest has %zu layers; 1 to %u make an image", count,
-                           REGISTRY_LAYERS_MAX);
+                           IMAGE_LAYERS_MOST);
     document->layer = calloc(count, sizeof(*document->layer));
     if (document->layer == NULL)
         return kern_fail(err, ENOMEM, "cannot keep the list of layers");
@@ -131,15 +126,15 @@ static int read_layers(const json_t *root, struct registry_document *document, s
     return 0;
 }
 
-static int read_manifest(const json_t *root, struct registry_document *document, struct kern_error *err)
+static int read_manifest(const json_t *root, struct image_document *document, struct kern_error *err)
 {
     const json_t *config = json_object_get(root, "config");
     int r = read_blob(config, "the image's configuration", &document->config, err);
     if (r < 0)
         return r;
-    if (document->config.size > REGISTRY_DOCUMENT_MAX)
+    if (document->config.size > IMAGE_DOCUMENT_MAX)
         return kern_refuse(err, 0, "the image's configuration is %llu bytes long; more than %zu are refused",
-                           (unsigned long long)document->config.size, REGISTRY_DOCUMENT_MAX);
+                           (unsigned long long)document->config.size, IMAGE_DOCUMENT_MAX);
     const char *media = media_of(config);
     if (media[0] != '\0' && !media_is(media, OCI "config.v1+json") &&
         !media_is(media, DOCKER "container.image.v1+json"))
@@ -154,7 +149,7 @@ static void copy_word(const json_t *node, const char *key, char *ret_text, size_
         memcpy(ret_text, text, strlen(text) + 1);
 }
 
-static int read_entry(const json_t *node, struct registry_entry *ret_entry, struct kern_error *err)
+static int read_entry(const json_t *node, struct image_entry *ret_entry, struct kern_error *err)
 {
     int r = read_blob(node, "an entry of the index", &ret_entry->blob, err);
     const json_t *platform = json_object_get(node, "platform");
@@ -168,13 +163,13 @@ static int read_entry(const json_t *node, struct registry_entry *ret_entry, stru
     return 0;
 }
 
-static int read_index(const json_t *root, struct registry_document *document, struct kern_error *err)
+static int read_index(const json_t *root, struct image_document *document, struct kern_error *err)
 {
     const json_t *entries = json_object_get(root, "manifests");
     size_t count = json_array_size(entries);
-    if (!json_is_array(entries) || count == 0 || count > REGISTRY_ENTRIES_MAX)
+    if (!json_is_array(entries) || count == 0 || count > IMAGE_ENTRIES_MOST)
         return kern_refuse(err, 0, "the index lists %zu images; 1 to %u are accepted", count,
-                           REGISTRY_ENTRIES_MAX);
+                           IMAGE_ENTRIES_MOST);
     document->is_index = 1;
     document->entry = calloc(count, sizeof(*document->entry));
     if (document->entry == NULL)
@@ -217,11 +212,11 @@ static void drop_json(json_t **node)
     json_decref(*node);
 }
 
-int registry_document_read(const char *text, size_t length, const char *media,
-                           struct registry_document *ret_document, struct kern_error *err)
+int image_document_read(const char *text, size_t length, const char *media,
+                        struct image_document *ret_document, struct kern_error *err)
 {
-    if (length > REGISTRY_DOCUMENT_MAX)
-        return kern_refuse(err, 0, "the manifest is longer than %zu bytes", REGISTRY_DOCUMENT_MAX);
+    if (length > IMAGE_DOCUMENT_MAX)
+        return kern_refuse(err, 0, "the manifest is longer than %zu bytes", IMAGE_DOCUMENT_MAX);
     json_error_t mistake;
     cleanup(drop_json) json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &mistake);
     if (root == NULL)
@@ -235,28 +230,28 @@ int registry_document_read(const char *text, size_t length, const char *media,
         r = kern_refuse(err, 0, "the manifest is not of schema version 2");
     if (r < 0)
         return r;
-    cleanup(registry_document_clear) struct registry_document document = {0};
+    cleanup(image_document_clear) struct image_document document = {0};
     r = kind == KIND_INDEX ? read_index(root, &document, err) : read_manifest(root, &document, err);
     if (r < 0)
         return r;
     *ret_document = document;
-    document = (struct registry_document){0};
+    document = (struct image_document){0};
     return 0;
 }
 
-static int refuse_platform(const struct registry_document *document, const struct registry_platform *wanted,
+static int refuse_platform(const struct image_document *document, const struct image_platform *wanted,
                            struct kern_error *err)
 {
     char asked[64], list[200] = "", first[64] = "";
     size_t used = 0;
-    registry_platform_print(wanted, asked, sizeof(asked));
+    image_platform_print(wanted, asked, sizeof(asked));
     for (uint32_t i = 0; i < document->entry_count && used < sizeof(list); i++) {
-        const struct registry_platform *offered = &document->entry[i].platform;
+        const struct image_platform *offered = &document->entry[i].platform;
         char one[64];
         /* Attestations stand in the same list, for the platform "unknown". */
         if (document->entry[i].has_platform == 0 || strcmp(offered->os, "unknown") == 0)
             continue;
-        registry_platform_print(offered, one, sizeof(one));
+        image_platform_print(offered, one, sizeof(one));
         if (used == 0)
             memcpy(first, one, sizeof(first));
         int n = snprintf(list + used, sizeof(list) - used, "%s%s", used > 0 ? ", " : "", one);
@@ -264,21 +259,21 @@ static int refuse_platform(const struct registry_document *document, const struc
     }
     int r = kern_refuse(err, 0, "the image is not made for %s; there is: %s", asked,
                         used > 0 ? list : "no platform named");
-    struct registry_platform plain; /* what the index calls so goes into a command only when it is one */
+    struct image_platform plain; /* what the index calls so goes into a command only when it is one */
     struct kern_error unused = {0};
-    if (first[0] != '\0' && registry_platform_parse(first, &plain, &unused) == 0)
+    if (first[0] != '\0' && image_platform_parse(first, &plain, &unused) == 0)
         kern_hint(err, "--platform %s", first);
     return r;
 }
 
-int registry_document_choose(const struct registry_document *document, const struct registry_platform *wanted,
-                             const struct registry_entry **ret_entry, struct kern_error *err)
+int image_document_choose(const struct image_document *document, const struct image_platform *wanted,
+                          const struct image_entry **ret_entry, struct kern_error *err)
 {
-    const struct registry_entry *best = NULL;
+    const struct image_entry *best = NULL;
     unsigned best_rank = 0;
     for (uint32_t i = 0; i < document->entry_count; i++) {
-        const struct registry_entry *entry = &document->entry[i];
-        unsigned rank = entry->has_platform != 0 ? registry_platform_rank(wanted, &entry->platform) : 0;
+        const struct image_entry *entry = &document->entry[i];
+        unsigned rank = entry->has_platform != 0 ? image_platform_rank(wanted, &entry->platform) : 0;
         if (rank > best_rank) {
             best = entry;
             best_rank = rank;
