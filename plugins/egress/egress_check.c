@@ -126,8 +126,14 @@ static long check_start(struct egress_check *check, const uint8_t *bytes, size_t
     if (bytes[0] == RECORD_HANDSHAKE && (length < 2 || bytes[1] == 3))
         return check_hello(check, bytes, length);
     int http = check->must ? 1 : egress_http_looks_so(bytes, length);
-    if (http == -EAGAIN)
-        return 0;
+    if (http == -EAGAIN) {
+        /* A server does nothing for a method alone, and a client with a protocol of its own may wait for the answer. */
+        if (length > sizeof(check->word) || !egress_http_is_word(bytes, length))
+            return 0;
+        memcpy(check->word, bytes, length);
+        check->word_length = (uint8_t)length;
+        return (long)length;
+    }
     if (http == 1 && check->must && (bytes[0] < 'A' || bytes[0] > 'z'))
         return refuse(check, EGRESS_DENIAL_NOT_WEB, NULL);
     if (http == 1)
@@ -136,10 +142,28 @@ static long check_start(struct egress_check *check, const uint8_t *bytes, size_t
     return (long)length;
 }
 
+/* The same with the word in front that was let through before. */
+static long check_after_word(struct egress_check *check, const uint8_t *bytes, size_t length)
+{
+    uint8_t whole[EGRESS_WORD_MOST + EGRESS_HEAD_MOST];
+    size_t word = check->word_length, more = length < EGRESS_HEAD_MOST ? length : EGRESS_HEAD_MOST;
+    memcpy(whole, check->word, word);
+    memcpy(whole + word, bytes, more);
+    long passed = check->state == EGRESS_CHECK_START ? check_start(check, whole, word + more)
+                                                     : check_head(check, whole, word + more);
+    if (passed <= 0)
+        return passed;
+    if (check->state != EGRESS_CHECK_START)
+        check->word_length = 0;
+    return passed - (long)word;
+}
+
 long egress_check_feed(struct egress_check *check, const uint8_t *bytes, size_t length)
 {
     if (length == 0)
         return 0;
+    if (check->word_length > 0)
+        return check_after_word(check, bytes, length);
     switch (check->state) {
     case EGRESS_CHECK_START:
         return check_start(check, bytes, length);

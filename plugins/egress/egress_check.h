@@ -16,6 +16,8 @@ enum egress_check_state {
     EGRESS_CHECK_ENDED,   /* one request was all that this connection may carry: the rest is dropped */
 };
 
+#define EGRESS_WORD_MOST 32
+
 struct egress_check {
     enum egress_check_state state;
     uint8_t must; /* the port is one of web servers: what is neither TLS nor HTTP is refused */
@@ -26,6 +28,8 @@ struct egress_check {
     uint64_t left;
     struct egress_chunks chunks;
     char name[EGRESS_NAME_SIZE];
+    /* The first word, let through because it may be all that the client has to say for now, and kept because it may be a method. */
+    uint8_t word[EGRESS_WORD_MOST], word_length;
     uint8_t refused; /* EGRESS_DENIAL_*, once feed has failed */
     const char *why;
     char said[EGRESS_NAME_SIZE]; /* the name that was said instead, or "" */

@@ -12,6 +12,14 @@ static int is_token(uint8_t c)
            (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
+int egress_http_is_word(const uint8_t *bytes, size_t length)
+{
+    size_t at = 0;
+    while (at < length && is_token(bytes[at]))
+        at++;
+    return at == length;
+}
+
 static int is_blank(uint8_t c)
 {
     return c == ' ' || c == '\t';

@@ -31,6 +31,8 @@ int egress_http_head(const uint8_t *bytes, size_t length, struct egress_head *re
 #define EGRESS_LINE_MOST 8192
 /* Whether the bytes start with a line that a web server may take for a request: 1, 0, or -EAGAIN for not yet clear. */
 int egress_http_looks_so(const uint8_t *bytes, size_t length);
+/* Whether they are all such as a method is made of. */
+int egress_http_is_word(const uint8_t *bytes, size_t length);
 /* "HOST", "HOST:PORT", "[IPV6]:PORT". 0 or -EINVAL. */
 int egress_http_authority(const char *text, size_t length, struct egress_authority *ret_authority);
 int egress_http_same(const struct egress_authority *a, const struct egress_authority *b);

@@ -222,6 +222,12 @@ class Clients(Egress):
                   "s.sendall(b'EHLO\\r\\n'); print(s.recv(99))")
         self.ran(self.python(script, allow=["web.example.com:2525"]), "b'220 ready\\r\\n'\nb'got EHLO\\r\\n'\n")
 
+    def test_a_word_without_an_end_of_the_line(self):
+        self.server(WEB, 2528)
+        script = ("import socket; s = socket.create_connection(('web.example.com', 2528)); s.settimeout(10)\n"
+                  "for word in (b'ping', b'pong', b'\\n', b'any thing'): s.sendall(word); print(s.recv(99))")
+        self.ran(self.python(script, allow=["web.example.com:2528"]), "b'ping'\nb'pong'\nb'\\n'\nb'any thing'\n")
+
     def test_one_side_may_end_before_the_other(self):
         def serve(peer, _):
             got = b""

@@ -373,9 +373,35 @@ static void what_is_neither_is_refused_on_web_ports_only(void **state)
                                          "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"};
     for (size_t i = 0; i < 5; i++) {
         egress_check_start(&check, "api.example.com", 9000, 0);
-        assert_int_equal(feed(&check, tricks[i], strlen(tricks[i])), 0);
+        assert_in_range(feed(&check, tricks[i], strlen(tricks[i])), 0, strcspn(tricks[i], " "));
         assert_int_not_equal(check.refused, 0);
     }
+}
+
+static void a_word_goes_before_it_is_clear_what_it_is(void **state)
+{
+    (void)state; /* no fixture */
+    static const char *const next[] = {"", "\r\n", "\r\nmore words\r\n",
+                                       " / HTTP/1.1\r\n" HOST "\r\n" GOOD GOOD};
+    struct egress_check check;
+    for (size_t i = 0; i < 4; i++) {
+        size_t length = strlen(next[i]);
+        egress_check_start(&check, "api.example.com", 9000, 0);
+        assert_int_equal(egress_check_feed(&check, (const uint8_t *)"PING", 4), 4);
+        assert_int_equal(check.state, EGRESS_CHECK_START);
+        assert_int_equal(feed(&check, next[i], length), length);
+        assert_int_equal(check.state, i == 0   ? EGRESS_CHECK_START
+                                      : i == 3 ? EGRESS_CHECK_HEAD
+                                               : EGRESS_CHECK_OPAQUE);
+    }
+    static const char bad[] = " / HTTP/1.1\r\nHost: evil.example.com\r\n\r\n";
+    egress_check_start(&check, "api.example.com", 9000, 0);
+    assert_int_equal(egress_check_feed(&check, (const uint8_t *)"GE", 2), 2);
+    assert_int_equal(egress_check_feed(&check, (const uint8_t *)"T", 1), 1);
+    assert_int_equal(egress_check_feed(&check, (const uint8_t *)bad, sizeof(bad) - 1), -EACCES);
+    /* On a port of web servers there is nothing but requests. */
+    egress_check_start(&check, "api.example.com", 80, 0);
+    assert_int_equal(egress_check_feed(&check, (const uint8_t *)"GET", 3), 0);
 }
 
 static void tls_must_name_the_host_each_time(void **state)
@@ -440,6 +466,7 @@ int main(void)
         cmocka_unit_test(chunks),
         cmocka_unit_test(every_request_must_name_the_host),
         cmocka_unit_test(what_is_neither_is_refused_on_web_ports_only),
+        cmocka_unit_test(a_word_goes_before_it_is_clear_what_it_is),
         cmocka_unit_test(tls_must_name_the_host_each_time),
         cmocka_unit_test(a_websocket_is_opaque_once_it_is_granted),
     };
