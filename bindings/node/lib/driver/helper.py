@@ -164,6 +164,9 @@ def serve(frame):
             os.dup2(number, there, inheritable=False)
         except OSError:
             pass
+    import _ast  # noqa: F401  with the types of all syntax nodes, which no cell shall wait for
+
+    compile("0", "<kern>", "exec", 0x400)
     freeze()  # what is there before the first cell is no cell's garbage
     while True:
         kind, body = frame()
