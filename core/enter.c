@@ -167,9 +167,12 @@ static int await_acceptance(kern_box *box, struct kern_error *err)
                : kern_fail(err, EBUSY, "kern cannot watch the filter of another command in the box");
 }
 
-/* The end of the channel says that it is under way, as an exec would. The root was closed with all the rest. */
+/* The end of the channel says that it is under way, as an exec would. The root was closed with all the rest. It stays for a while, and
+ * the change of ids may have made it one whose memory others of the same user may read. */
 static int copy(const kern_box *box, const struct core_execution *execution)
 {
+    if (sys_prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+        return EXIT_BUILD;
     (void)sys_close(box->child_channel_fd); /* nothing more is said there */
     int root = sys_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
     return root < 0 ? EXIT_BUILD : core_copy_serve(root, execution->command);

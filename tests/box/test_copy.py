@@ -242,6 +242,23 @@ class Hostile(CopyCase):
             found = tree(f"{out}/{i}") if os.path.exists(f"{out}/{i}") else {}
             self.assertFalse([path for path in found if path.endswith("passwd")], found)
 
+    def test_nobody_in_the_box_looks_into_it(self):
+        """Something in the box, of the same user, tries the memory and descriptors of each process that comes."""
+        name = self.detach("sh", "-c", "echo up; while :; do for p in /proc/[0-9]*; do case $p in /proc/1|/proc/$$) continue;; esac;"
+                           " (: <$p/mem) 2>/dev/null && echo mem $p $(cat $p/comm); ls $p/fd >/dev/null 2>&1 && echo fd $p $(cat $p/comm);"
+                           " done; done")
+        out = self.place()
+        with open(out + "/big", "wb") as file:
+            file.truncate(1)
+            file.write(b"x" * (32 << 20))
+        kerntest.give(out, self.me)
+        for i in range(3):
+            self.cp(out + "/big", f"{name}:/tmp/{i}")
+            self.cp(f"{name}:/tmp/{i}", out + "/back")
+        found = self.kern("logs", name).out.splitlines()
+        self.assertEqual([line for line in found if line.endswith("kern")], [])
+        self.assertIn("up", found)
+
     def test_depth_has_an_end(self):
         name, out = self.detach("sleep", "60"), self.place()
         self.sh(name, "cd /tmp; for i in $(seq 140); do mkdir d; cd d; done; echo x >f")
