@@ -131,10 +131,14 @@ class There(CopyCase):
         name = self.detach("sleep", "60", options=["--read-only", "--tmpfs", "/w"])
         self.cp_refused(self.file("x"), f"{name}:/etc/x", "Read-only file system")
         self.cp(self.file("x"), f"{name}:/w/x")
-        name = self.detach("sleep", "60", options=["--landlock-rw", "/tmp"])
-        self.cp_refused(self.file("x"), f"{name}:/var/x", "Permission denied")
         name = self.detach("sleep", "60", options=["--security-profile", "untrusted"])
         self.assertIn("root:", self.copied_out(name, "/etc/passwd"))
+
+    def test_where_landlock_binds(self):
+        if kerntest.doctor().get("landlock") is not True:
+            kerntest.skip("no Landlock in this kernel")
+        name = self.detach("sleep", "60", options=["--landlock-rw", "/tmp"])
+        self.cp_refused(self.file("x"), f"{name}:/var/x", "Permission denied")
 
     def copied_out(self, name, path):
         out = self.place() + "/it"
