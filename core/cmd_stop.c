@@ -4,6 +4,7 @@
 #include "args.h"
 #include "cleanup.h"
 #include "client.h"
+#include "groupview.h"
 #include "help.h"
 #include "log.h"
 #include "records.h"
@@ -85,6 +86,14 @@ static int finish(const struct call *call)
     return failed != 0 ? failed : call->code;
 }
 
+/* One that stands still would sit out its grace: its signal waits for it when it goes on. */
+static void thaw(const struct core_record *record)
+{
+    const char *status = core_record_get(record, "status");
+    if (status != NULL && strcmp(status, "paused") == 0)
+        (void)core_group_freeze(record, false); /* it is ended after its grace otherwise */
+}
+
 /* All are asked before one is waited for: they end side by side. */
 int core_cmd_stop(int argc, char **argv)
 {
@@ -103,6 +112,8 @@ int core_cmd_stop(int argc, char **argv)
         if (core_client_wait(&call.target.item[i], &waiting[i], &err) != 0 ||
             core_client_ask(&call.target.item[i], request, answer, sizeof(answer), &err) != 0)
             complain(&call, &err);
+        else
+            thaw(&call.target.item[i]);
     }
     for (size_t i = 0; waiting != NULL && i < call.target.count; i++) {
         if (waiting[i] < 0)

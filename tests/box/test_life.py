@@ -370,7 +370,8 @@ class Looks(LifeCase):
         self.assertTrue(used > 10000 if self.limits_bind() else used is None, used)
 
     def test_pause(self):
-        name = self.detach("sleep", "60")
+        name = self.detach("sh", "-c", "trap 'exit 5' TERM; echo up; while :; do sleep 0.05; done", options=["--stop-timeout", "600"])
+        self.assertTrue(kerntest.eventually(lambda: self.kern("logs", name).out == "up\n"))
         done = self.kern("pause", name)
         if done.code != 0:
             self.assert_failed(done, 1, "no control group of version 2", hint="--signal STOP")
@@ -382,6 +383,9 @@ class Looks(LifeCase):
         self.assert_failed(self.kern("cp", f"{name}:/etc/passwd", "/dev/null", report=False), 1, "is paused")
         self.succeed("unpause", name)
         self.assertEqual(self.kern("exec", name, "--", "true").code, 0)
+        self.succeed("pause", name)
+        self.succeed("stop", name)
+        self.assertEqual(self.succeed("wait", name), "5\n")
 
 
 @as_root_and_user
