@@ -23,6 +23,18 @@ static uint32_t half(const unsigned char *bytes, unsigned at)
     return (uint32_t)bytes[at] | (uint32_t)bytes[at + 1] << 8;
 }
 
+/* Of 16 bytes at most. */
+static uint64_t label_number(const unsigned char *label)
+{
+    uint64_t number = 0;
+    for (int i = 0; i < 16 && label[i] != 0; i++) {
+        if (label[i] < '0' || label[i] > '9')
+            return 0;
+        number = number * 10 + label[i] - '0';
+    }
+    return number;
+}
+
 int vdisk_read_super(const unsigned char bytes[VDISK_SUPER_BYTES], struct vdisk_super *ret_super)
 {
     if (half(bytes, 56) != MAGIC || word(bytes, 24) != 2) /* blocks of 1024 << 2 */
@@ -33,6 +45,7 @@ int vdisk_read_super(const unsigned char bytes[VDISK_SUPER_BYTES], struct vdisk_
         .blocks = word(bytes, 4) | (high == 32 ? (uint64_t)word(bytes, 336) << high : 0),
         .reserved = word(bytes, 8) | (high == 32 ? (uint64_t)word(bytes, 340) << high : 0),
         .free_blocks = word(bytes, 12) | (high == 32 ? (uint64_t)word(bytes, 344) << high : 0),
+        .size = label_number(bytes + 120),
         .clean = (state & STATE_VALID) != 0 && (state & STATE_ERRORS) == 0 && (incompat & WANTS_REPLAY) == 0,
     };
     return 0;

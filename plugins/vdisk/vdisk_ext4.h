@@ -11,6 +11,7 @@
 struct vdisk_super {
     uint64_t blocks, free_blocks, reserved;
     uint32_t clean; /* unmounted in order, no journal to replay, no errors seen */
+    uint64_t size;  /* that it was made for: its label says it; 0: it does not */
 };
 
 /* -EINVAL for what is no ext4 with blocks of 4096 bytes. */

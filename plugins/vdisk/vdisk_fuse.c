@@ -127,10 +127,10 @@ static int receive_mount(int socket)
 static int furnish(const struct vdisk_disk *disk, int tree)
 {
     auto_fd top = sys_open(tree, ".", O_RDONLY | O_DIRECTORY, 0);
-    if (top < 0 || !disk->is_new)
+    if (top < 0 || (!disk->is_new && !disk->has_grown))
         return top < 0 ? top : 0;
     (void)unlinkat(top, "lost+found", AT_REMOVEDIR); /* e2fsck makes it again when it needs it */
-    return fchmod(top, 01777) == 0 ? 0 : -errno;
+    return !disk->is_new || fchmod(top, 01777) == 0 ? 0 : -errno;
 }
 
 int vdisk_fuse_enter(kern_box *box, const struct vdisk_disk *disk, uint32_t index, struct kern_error *err)

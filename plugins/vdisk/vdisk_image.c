@@ -113,9 +113,18 @@ static int refuse_mkfs(int code, const char *said, struct kern_error *err)
     return kern_fail(err, 0, "cannot make a disk: mkfs.ext4 ended with %d: %s", code, said);
 }
 
-static int run_mkfs(int fd, uint64_t blocks, uint32_t kernel, uint32_t journal, struct kern_error *err)
+/* An image carries the size that it was made for as its label: 64 TiB have fourteen digits. */
+static void write_label(char label[24], uint64_t size)
 {
-    char path[40], said[200], features[80], reserved[32] = "0";
+    (void)snprintf(label, 24, "%" PRIu64, size); /* 20 digits at most */
+}
+
+static int run_mkfs(int fd, const struct vdisk_disk *disk, uint64_t blocks, uint32_t kernel,
+                    struct kern_error *err)
+{
+    char path[40], said[200], features[80], label[24], reserved[32] = "0";
+    int journal = kernel && disk->persistent;
+    write_label(label, disk->size);
     if (!kernel) /* one block: where none is, fuse2fs takes a tenth */
         (void)snprintf(reserved, sizeof(reserved), "%.9f", 150.0 / (double)blocks); /* fits */
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fits: a number is short */
@@ -127,6 +136,8 @@ static int run_mkfs(int fd, uint64_t blocks, uint32_t kernel, uint32_t journal, 
                                  "4096",
                                  "-m",
                                  reserved,
+                                 "-L",
+                                 label,
                                  "-O",
                                  features,
                                  "-E",
@@ -148,7 +159,7 @@ static int make_fs(int fd, const struct vdisk_disk *disk, uint32_t kernel, struc
             return kern_refuse(err, errno,
                                "cannot make disk \"%s\" of %" PRIu64 " bytes: its pool \"%s\" cannot hold it",
                                disk->name, disk->size, disk->pool);
-        int failed = run_mkfs(fd, bytes / VDISK_BLOCK, kernel, kernel && disk->persistent, err);
+        int failed = run_mkfs(fd, disk, bytes / VDISK_BLOCK, kernel, err);
         if (failed != 0)
             return failed;
         if (read_super(fd, &super) != 0)
@@ -242,21 +253,21 @@ static int check_file(const struct vdisk_disk *disk, const struct place *place, 
     if (read_super(fd, super) != 0)
         return kern_refuse(err, 0, "cannot use \"%s/%s\": it is not an ext4 image of kern's", place->path,
                            place->name);
-    uint64_t least = disk->size, most = 2 * vdisk_first_guess(disk->size) + (8 << 20);
-    if (super->blocks * VDISK_BLOCK >= least && super->blocks * VDISK_BLOCK <= most)
+    if (super->size != 0 && super->size <= disk->size)
         return 0;
-    kern_refuse(err, 0, "disk \"%s\" was made with another size: its image has %" PRIu64 " MiB", disk->name,
-                super->blocks >> 8);
+    kern_refuse(err, 0, "disk \"%s\" has %" PRIu64 " bytes already, and an image does not become smaller",
+                disk->name, super->size != 0 ? super->size : super->blocks * VDISK_BLOCK);
     kern_hint(err, "give it the size that it had, or remove it with all that is in it: rm '%s/%s'",
               place->path, place->name);
     return -EINVAL;
 }
 
-static int run_check(const struct vdisk_disk *disk, const struct place *place, int fd, struct kern_error *err)
+static int run_check(const struct vdisk_disk *disk, const struct place *place, int fd, const char *how,
+                     struct kern_error *err)
 {
     char path[40], said[200];
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fits: a number is short */
-    const char *const words[] = {"e2fsck", "-p", path, NULL};
+    const char *const words[] = {"e2fsck", how, path, NULL};
     int code = vdisk_run(words, fd, said, sizeof(said));
     if (code >= 0 && (code & ~3) == 0)
         return 0; /* clean, or mended */
@@ -272,7 +283,87 @@ static int run_check(const struct vdisk_disk *disk, const struct place *place, i
     return -EIO;
 }
 
-static int use_image(struct vdisk_disk *disk, const struct place *place, struct kern_error *err)
+/* ---- Growing one: the profile says more than it did when the image was made ---- */
+
+static int run_tool(const struct vdisk_disk *disk, const char *const *words, int fd, struct kern_error *err)
+{
+    char said[200];
+    int code = vdisk_run(words, fd, said, sizeof(said));
+    if (code == 0)
+        return 0;
+    if (code != -ENOENT)
+        return kern_fail(err, code < 0 ? -code : 0, "cannot make disk \"%s\" larger: %s: %s", disk->name,
+                         words[0], code < 0 ? "it did not run" : said);
+    kern_refuse(err, 0, "cannot make disk \"%s\" larger: there is no %s on this machine", disk->name,
+                words[0]);
+    kern_hint(err, "apt-get install e2fsprogs");
+    return -ENOENT;
+}
+
+static int resize(const struct vdisk_disk *disk, int fd, uint64_t bytes, struct kern_error *err)
+{
+    char path[40], blocks[24];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);              /* fits: a number is short */
+    (void)snprintf(blocks, sizeof(blocks), "%" PRIu64, bytes / VDISK_BLOCK); /* as above */
+    const char *const words[] = {"resize2fs", "-f", path, blocks, NULL};
+    struct stat st;
+    if (fstat(fd, &st) != 0 || ((uint64_t)st.st_size < bytes && ftruncate(fd, (off_t)bytes) != 0))
+        return kern_refuse(err, errno, "cannot make disk \"%s\" larger", disk->name);
+    int failed = run_tool(disk, words, fd, err);
+    return failed == 0 && ftruncate(fd, (off_t)bytes) != 0
+               ? kern_fail(err, errno, "cannot cut the image of disk \"%s\"", disk->name)
+               : failed;
+}
+
+/* As in make_fs(), until what a box can use has grown by what the size has. */
+static int resize_exactly(const struct vdisk_disk *disk, int fd, const struct vdisk_super *before,
+                          uint32_t kernel, struct kern_error *err)
+{
+    uint64_t used = vdisk_wanted_free(before->size, before, kernel) -
+                    before->free_blocks; /* may wrap: it is added again */
+    uint64_t bytes =
+        before->blocks * VDISK_BLOCK + vdisk_first_guess(disk->size) - vdisk_first_guess(before->size);
+    for (int guess = 0; guess < GUESSES; guess++) {
+        struct vdisk_super super;
+        int failed = resize(disk, fd, bytes, err);
+        if (failed != 0)
+            return failed;
+        if (read_super(fd, &super) != 0)
+            return kern_fail(err, 0, "cannot make disk \"%s\" larger: resize2fs made something else",
+                             disk->name);
+        uint64_t next = vdisk_next_guess(super.blocks * VDISK_BLOCK, &super,
+                                         vdisk_wanted_free(disk->size, &super, kernel) - used);
+        if (next == super.blocks * VDISK_BLOCK)
+            return 0;
+        bytes = next;
+    }
+    return 0; /* a few blocks more or less */
+}
+
+static int grow(struct vdisk_disk *disk, const kern_values *pool, const struct place *place, int fd,
+                uint32_t kernel, struct kern_error *err)
+{
+    char path[40], label[24];
+    struct vdisk_super before;
+    struct vdisk_disk more = *disk;
+    int failed = run_check(disk, place, fd, "-fp", err);
+    if (failed == 0 && read_super(fd, &before) != 0)
+        failed = kern_fail(err, 0, "cannot read the image of disk \"%s\"", disk->name);
+    if (failed != 0)
+        return failed;
+    more.size = disk->size - before.size;
+    failed = check_room(&more, pool, place, err);
+    if (failed == 0)
+        failed = resize_exactly(disk, fd, &before, kernel, err);
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fits: a number is short */
+    write_label(label, disk->size);
+    const char *const words[] = {"tune2fs", "-L", label, path, NULL};
+    disk->has_grown = failed == 0;
+    return failed != 0 ? failed : run_tool(disk, words, fd, err);
+}
+
+static int use_image(struct vdisk_disk *disk, const kern_values *pool, const struct place *place,
+                     uint32_t kernel, struct kern_error *err)
 {
     struct vdisk_super super;
     auto_fd fd = openat(place->fd, place->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -285,7 +376,9 @@ static int use_image(struct vdisk_disk *disk, const struct place *place, struct 
         return failed;
     failed = check_file(disk, place, fd, &super, err);
     if (failed == 0 && !super.clean)
-        failed = run_check(disk, place, fd, err);
+        failed = run_check(disk, place, fd, "-p", err);
+    if (failed == 0 && super.size < disk->size)
+        failed = grow(disk, pool, place, fd, kernel, err);
     if (failed == 0)
         disk->image = steal_fd(&fd);
     return failed;
@@ -299,7 +392,7 @@ int vdisk_image_open(struct vdisk_disk *disk, const kern_values *pool, uint32_t 
     auto_fd folder = place.fd; /* closes it, whatever comes */
     if (failed != 0)
         return failed;
-    failed = disk->persistent ? use_image(disk, &place, err) : -ENOENT;
+    failed = disk->persistent ? use_image(disk, pool, &place, kernel, err) : -ENOENT;
     if (failed == -ENOENT && err->category == KERN_ERROR_NONE)
         failed = make_image(disk, pool, &place, kernel, err);
     if (failed == 0)

@@ -68,13 +68,13 @@ static int mount_device(const char *device, int *ret_tree)
 }
 
 /* Empty, and open to every user of the box, as a fresh tmpfs is. */
-static int furnish(int tree)
+static int furnish(int tree, uint32_t is_new)
 {
     auto_fd root = sys_open(tree, ".", O_RDONLY | O_DIRECTORY, 0);
     if (root < 0)
         return root;
     (void)unlinkat(root, "lost+found", AT_REMOVEDIR); /* e2fsck makes it again when it needs it */
-    return fchmod(root, 01777) != 0 ? -errno : 0;
+    return is_new && fchmod(root, 01777) != 0 ? -errno : 0;
 }
 
 int vdisk_loop_mount(struct vdisk_disk *disk, int *ret_tree, const char **ret_why, struct kern_error *err)
@@ -99,7 +99,7 @@ int vdisk_loop_mount(struct vdisk_disk *disk, int *ret_tree, const char **ret_wh
     }
     if (failed != 0)
         return kern_fail(err, -failed, "cannot mount disk \"%s\" on \"%s\"", disk->name, path);
-    failed = disk->is_new ? furnish(tree) : 0;
+    failed = disk->is_new || disk->has_grown ? furnish(tree, disk->is_new) : 0;
     if (failed != 0)
         return kern_fail(err, -failed, "cannot prepare disk \"%s\"", disk->name);
     disk->device = fstat(device, &st) == 0 ? st.st_rdev : 0;

@@ -16,9 +16,10 @@ struct vdisk_disk {
     uint64_t bandwidth;
     enum vdisk_kind kind;
     char target[80];
-    int image;       /* open and locked, or -1 */
-    uint32_t is_new; /* nobody has mounted it yet */
-    uint64_t device; /* LOOP: of the loop device, for throttling */
+    int image;          /* open and locked, or -1 */
+    uint32_t is_new;    /* nobody has mounted it yet */
+    uint32_t has_grown; /* e2fsck may have made a lost+found */
+    uint64_t device;    /* LOOP: of the loop device, for throttling */
     /* FUSE: */
     int32_t server;   /* its process, or 0 */
     int server_pidfd; /* or -1 */

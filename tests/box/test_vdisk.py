@@ -244,8 +244,14 @@ class Loop(Disks):
     def test_another_size(self):
         env = self.disk("8m", persistent="true")
         self.shell("true", options=["vdisk:d"], env=env)
-        env = self.config(self.profile("d", "90m", backend="pool", persistent="true"), self.place)
-        self.refused("vdisk:d", env=env, parts=["made with another size"], hint="rm '")
+        self.shell("echo kept > /vdisk/d/k; dd if=/dev/zero of=/vdisk/d/old bs=64k count=30 2>/dev/null", options=["vdisk:d"], env=env)
+        for size in (9, 40):
+            env = self.config(self.profile("d", f"{size}m", backend="pool", persistent="true"), self.place)
+            self.fill("d", env, size * MIB - 30 * 65536 - 4096, slack=65536)
+            self.assertEqual(self.shell("cat /vdisk/d/k; rm /vdisk/d/f", options=["vdisk:d"], env=env), "kept\n")
+            self.assert_clean()
+        env = self.config(self.profile("d", "39m", backend="pool", persistent="true"), self.place)
+        self.refused("vdisk:d", env=env, parts=["has 41943040 bytes already", "does not become smaller"], hint="rm '")
 
     def test_pools(self):
         missing = os.path.join(self.folder(), "missing")
