@@ -102,6 +102,17 @@ static void put_identity(struct text *text, const kern_box *box)
         put_pair(text, "detached", "1");
 }
 
+/* What the box may reach, wherever that was written: see read_rules() of plugins/egress. */
+static void put_egress(struct text *text, const kern_box *box)
+{
+    const struct core_plugin *egress = core_catalog_find(box->catalog, "egress");
+    bool from_line = kern_get_source(&box->options, "egress-allow") == KERN_FROM_FLAG;
+    put_list(text, "egress", &box->options, "egress-allow");
+    for (uint32_t i = 0; egress != NULL && i < egress->profile_count; i++)
+        if (egress->profile[i].name[0] != '\0' || !from_line)
+            put_list(text, "egress", &egress->profile[i].values, "allow");
+}
+
 void core_record_describe(kern_box *box)
 {
     struct text text = {0};
@@ -112,7 +123,7 @@ void core_record_describe(kern_box *box)
     put_identity(&text, box);
     put_list(&text, "port", &box->options, "publish");
     put_list(&text, "volume", &box->options, "volume");
-    put_list(&text, "egress", &box->options, "egress-allow");
+    put_egress(&text, box);
     put_list(&text, "landlock-rw", &box->options, "landlock-rw");
     for (uint32_t i = 0; i < box->limit_count; i++) {
         char key[32];

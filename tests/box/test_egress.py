@@ -484,7 +484,10 @@ class Life(Egress):
             with self.subTest(how):
                 name = f"egress-{how}-{os.getpid()}"
                 report = os.path.join(self.folder(0o777), "report")
-                started = self.kern("box", name, "-d", "--report", report, "--egress-allow=web.example.com", "--", "sleep", "60", report=False)
+                rules, env = ["--egress-allow=web.example.com"], None
+                if how == "supervisor":
+                    rules, env = [], self.own_config('[egress]\nallow = ["web.example.com"]\n')
+                started = self.kern("box", name, "-d", "--report", report, *rules, "--", "sleep", "60", report=False, env=env)
                 self.assertEqual(started.code, 0, started)
                 supervisor = int(started.out.split("pid ")[1].split(",")[0])
                 kerntest._pids.add(supervisor)
