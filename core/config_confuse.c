@@ -165,7 +165,7 @@ static int refuse_type(struct fill *fill, const struct toml_node *node)
     const char *type = core_toml_type_name(node->type);
     int r = kern_refuse(fill->err, 0, "%s is %s %s, but must be %s", point_at(fill),
                         strchr("aeio", type[0]) != NULL ? "an" : "a", type, core_option_wanted(fill->def));
-    if (node->type == TOML_INTEGER && fill->def->type != KERN_BOOL)
+    if (node->type == TOML_INTEGER && fill->def->type != KERN_BOOL && fill->def->type != KERN_TABLE)
         kern_hint(fill->err, "write it in quotes: %s = \"%lld\"", fill->def->name,
                   (long long)node->as.integer);
     return r;

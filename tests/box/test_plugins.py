@@ -3,6 +3,7 @@ hello:NAME; its hooks failing and crashing at each stage in turn; one that asks 
 kern must not load."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -229,6 +230,24 @@ class Options(Plugins):
             result = self.kern("validate", env=self.typed(key), report=False)
             self.assertEqual(result.code, 1, (key, result))
             self.assertIn(part, result.err)
+
+    # For each type, alone and in a list: what it is not, and a value that is out of bounds.
+    BAD = {"text": "3", "number": "1.5", "ratio": '"half"', "loud": "1", "room": '"much"', "pause": "-1", "colour": '"blue"',
+           "place": '"/nosuch"', "table": "[1]", "texts": "[1]", "numbers": '["x"]', "ratios": "[true]", "switches": '["maybe"]',
+           "rooms": '["much"]', "pauses": '["soon"]', "colours": '["blue"]', "places": '["/nosuch"]', "tables": "[1]"}
+    BEYOND = {"number": "10", "ratio": "1.5", "room": "0"}
+
+    def test_validate_each_type(self):
+        with open(os.path.join(kerntest.SOURCE, "tests/box/helpers/typed.c"), encoding="utf-8") as file:
+            in_plugin = {name for name, flags in re.findall(r'\.name = "(\w+)",\s*\.type = \w+,\s*\.flags = ([^,]*),', file.read())
+                         if "PROFILE" not in flags}
+        self.assertEqual(set(self.BAD), in_plugin)
+        for key, value in [*self.BAD.items(), *self.BEYOND.items()]:
+            with self.subTest(key=key, value=value):
+                result = self.kern("validate", env=self.typed(f"{key} = {value}"), report=False)
+                self.assertEqual(result.code, 1, result)
+                self.assertRegex(result.err, rf"^kern: .*/kern\.toml:4:\d+: {key}\b")
+                self.assertNotIn("prepare", result.err)
 
     def test_a_file_that_is_only_looked_at_runs_no_plugin(self):
         env = self.typed("number = 33")

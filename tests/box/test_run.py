@@ -20,6 +20,22 @@ class Run(BoxCase):
         return result
 
 
+if os.environ.get("KERN_VARIANT") == "static":
+    @as_root_and_user
+    class CompiledIn(BoxCase):
+        """A kern with its plugins compiled in opens no other one, and says so."""
+
+        def test_it_refuses_what_it_cannot_open(self):
+            for words in ('name = "nosuch"', 'name = "nosuch"\npath = "/usr/lib/nosuch.so"'):
+                env = self.own_config(f"[[plugin]]\n{words}\n")
+                for verb in ("box", "run"):
+                    result = self.kern(verb, "--", "true", env=env, report=False)
+                    self.assert_failed(result, 1, "cannot load plugin", "plugins compiled in", hint="KERN_BUILTIN_PLUGINS=ON")
+                self.assertIn("compiled in", self.kern("plugin", "list", env=env, report=False).out)
+            checked = self.kern("plugin", "check", "/bin/sh", report=False)
+            self.assert_failed(checked, 1, "plugins compiled in", hint="KERN_BUILTIN_PLUGINS=ON")
+
+
 @as_root_and_user
 class Command(Run):
     def test_it_sees_the_host(self):
