@@ -3,7 +3,7 @@
 #include "net_manifest.h"
 
 #include "kern/cleanup.h"
-#include "kern/foundation.h"
+#include "kern/plugin.h"
 #include "kern/sys.h"
 
 #include <linux/sockios.h>
