@@ -30,7 +30,7 @@ struct findings {
     int wrong;
 };
 
-static void print(const char *verdict, const char *format, va_list args)
+static __attribute__((format(printf, 2, 0))) void print(const char *verdict, const char *format, va_list args)
 {
     char text[600], clean[1024];
     (void)vsnprintf(text, sizeof(text), format, args); /* a cut line still says what it is about */
