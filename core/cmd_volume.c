@@ -84,14 +84,17 @@ static void create(struct call *call, const char *name)
     kern_box box;
     auto_fd fd = -1;
     core_box_init(&box);
-    if (is_volume(call, name)) {
-        (void)kern_refuse(&err, 0, "volume '%s' is there already", name); /* the code is 1 */
-        complain(call, &err);
-    } else if (kern_named_volume(&box, name, &fd, &err) != 0) {
-        complain(call, &err);
-    } else {
-        (void)printf("%s\n", name); /* checked at the end */
+    int failed = is_volume(call, name) ? kern_refuse(&err, 0, "volume '%s' is there already", name)
+                                       : kern_named_volume(&box, name, &fd, &err);
+    if (failed == 0) {
+        failed = core_volume_set_size(name, (uint64_t)kern_get_int(&call->flags, "size"));
+        if (failed != 0)
+            kern_refuse(&err, -failed, "cannot write down the size of volume '%s'", name);
     }
+    if (failed != 0)
+        complain(call, &err);
+    else
+        (void)printf("%s\n", name); /* checked at the end */
 }
 
 static void remove_one(struct call *call, const char *name)
@@ -113,10 +116,22 @@ static void remove_one(struct call *call, const char *name)
                 "files of the box's other users are in it: kern box --uid-range -v %s:/v -- rm -rf /v/.",
                 name);
     }
+    if (failed == 0)
+        (void)core_volume_set_size(name, 0); /* one that stays is written over when the name is used again */
     if (failed != 0)
         complain(call, &err);
     else
         (void)printf("removed volume '%s'\n", name); /* checked at the end */
+}
+
+/* 0: none, or one that cannot be read, which a box that wants the volume is told. */
+static uint64_t size_of(const char *name)
+{
+    struct kern_error ignored = {0};
+    kern_box box;
+    uint64_t bytes = 0;
+    core_box_init(&box);
+    return kern_named_volume_size(&box, name, &bytes, &ignored) == 0 ? bytes : 0;
 }
 
 static void write_volume(const struct call *call, const char *name, struct core_json *json)
@@ -129,6 +144,7 @@ static void write_volume(const struct call *call, const char *name, struct core_
     core_json_string(json, "name", name);
     core_json_string(json, "path", path);
     core_json_int(json, "changed", (int64_t)st.st_mtime);
+    core_json_known(json, "size", size_of(name) > 0 ? (int64_t)size_of(name) : -1);
     core_json_string(json, "used_by", user_of(call, name));
     core_json_close(json, '}');
 }

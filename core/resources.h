@@ -8,5 +8,8 @@
 int core_data_directory(char *ret_path, size_t size);
 /* mkdir -p: parents 0700, the last one 0755. 0 or -errno. */
 int core_make_path(const char *path);
+/* Named volumes with a size: it stands beside them, in VOLUMES/.sizes/NAME, where no box can change it. Names were checked. 0 or
+ * -errno; a size of 0 forgets it. */
+int core_volume_set_size(const char *name, uint64_t bytes);
 
 #endif

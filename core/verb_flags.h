@@ -103,6 +103,13 @@ static const struct kern_option attach_flags[] = {
 static const struct kern_option volume_flags[] = {
     {.name = "json", .type = KERN_BOOL, .flags = FLAG, .help = "ls: print JSON"},
     {.name = "force", .type = KERN_BOOL, .flags = FLAG, .letter = "f", .help = "prune: do it"},
+    {.name = "size",
+     .type = KERN_SIZE,
+     .flags = FLAG,
+     .arg = "SIZE",
+     .min = 1 << 20,
+     .max = (INT64_C(64) << 40) - 1,
+     .help = "create: what it may hold, as with -v SRC:DST:rw,max=SIZE"},
     {.name = NULL},
 };
 

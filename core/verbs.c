@@ -212,11 +212,14 @@ static const struct core_verb verb_table[] = {
      .run = core_cmd_prune},
     {.name = "volume",
      .summary = "named volumes",
-     .usage = "volume create NAME ...\nvolume ls [--json]\nvolume inspect NAME ...\nvolume rm NAME ...\n"
+     .usage = "volume create NAME ... [--size SIZE]\nvolume ls [--json]\nvolume inspect NAME ...\nvolume rm "
+              "NAME ...\n"
               "volume prune --force",
      .detail =
          "A named volume is a directory that -v NAME:/PATH puts into a box, made on first use. One that "
-         "a living box uses is not removed.",
+         "a living box uses is not removed. With a size, each box that has it is held to it: by a project "
+         "quota "
+         "where the file system has them, else by ending the box that fills it (fault workspace_full).",
      .options = volume_flags,
      .words = (const char *const[]){"create", "inspect", "ls", "prune", "rm", NULL},
      .run = core_cmd_volume},

@@ -64,6 +64,20 @@ static int open_source(kern_box *box, const struct rootfs_volume *volume, int *r
     return -code;
 }
 
+/* The smaller of what the flag and the volume's own size allow; what cannot be written to needs no bound. */
+static int find_max(kern_box *box, const struct rootfs_volume *volume, uint64_t *ret_max,
+                    struct kern_error *err)
+{
+    uint64_t own = 0;
+    *ret_max = volume->max;
+    int failed = is_name(volume->source) && volume->read_only == 0
+                     ? kern_named_volume_size(box, volume->source, &own, err)
+                     : 0;
+    if (own != 0 && (*ret_max == 0 || own < *ret_max))
+        *ret_max = own;
+    return failed;
+}
+
 static int add_volume(kern_box *box, struct rootfs_state *state, const struct rootfs_volume *volume,
                       struct kern_error *err)
 {
@@ -77,8 +91,11 @@ static int add_volume(kern_box *box, struct rootfs_state *state, const struct ro
         return kern_refuse(err, -failed, "cannot find where volume \"%s\" leads", volume->source);
     uint32_t flags = KERN_MOUNT_RECURSIVE | (volume->read_only != 0 ? KERN_MOUNT_READ_ONLY : 0);
     failed = kern_add_bind(box, fd, volume->target, flags, err);
-    if (failed == 0 && volume->max != 0)
-        failed = rootfs_bound_volume(box, state, fd, volume->target, volume->max, err);
+    uint64_t max = 0;
+    if (failed == 0)
+        failed = find_max(box, volume, &max, err);
+    if (failed == 0 && max != 0)
+        failed = rootfs_bound_volume(box, state, fd, volume->target, max, err);
     if (failed != 0 || is_name(volume->source))
         return failed;
     return guard_own_state(box, volume, path, err);

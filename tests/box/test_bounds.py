@@ -2,6 +2,7 @@
 does to hide it; what fits is left alone."""
 
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -35,6 +36,26 @@ class Bounds(BoxCase):
         result = self.run_in("dd if=/dev/zero of=/w/f bs=1M count=5 2>/dev/null; sleep 10")
         self.assert_full(result)
         self.assertLess(result.report["usage"]["wall_ms"], 8000)
+
+    def test_a_named_volume_of_a_size(self):
+        env = {"XDG_DATA_HOME": self.folder()}
+        self.assert_failed(self.kern("volume", "create", "v", "--size", "1k", env=env), 1, "--size")
+        self.assertEqual(self.kern("volume", "create", "v", "--size", "2m", env=env).out, "v\n")
+        self.assertEqual(json.loads(self.kern("volume", "inspect", "v", env=env).out)["size"], 2 * MIB)
+        script = "dd if=/dev/zero of=/w/f bs=1M count=5 2>/dev/null; sleep 10"
+
+        def run(script, volume):
+            return self.rooted("/bin/sh", "-c", script, options=["-q", "-v", volume], env=env)
+        self.assert_full(run(script, "v:/w"))
+        self.assert_full(run("sleep 10", "v:/w"))
+        self.assertEqual(run("ls /w", "v:/w:ro").out, "f\n")
+        # What is asked for may be less, not more.
+        self.assert_full(run("sleep 10", "v:/w:rw,max=1g"))
+        with open(f"{env['XDG_DATA_HOME']}/kern/volumes/.sizes/v", "w", encoding="utf-8") as file:
+            file.write("2x\n")
+        self.assert_failed(run("true", "v:/w"), 1, "cannot read the size of volume 'v'", hint="kern volume rm v")
+        self.assertEqual(self.kern("volume", "rm", "v", env=env).out, "removed volume 'v'\n")
+        self.assertEqual(run(script.replace("sleep 10", "ls /w"), "v:/w").out, "f\n", "its size went with it")
 
     def test_too_much_before(self):
         volume = self.folder(0o777)

@@ -100,6 +100,8 @@ int32_t kern_child_get_proc(const kern_box *box);
 int32_t kern_is_own_state(const kern_box *box, const char *path, uint32_t index, const char **ret_below);
 /* prepare: the directory of the named volume, made on first use. */
 int kern_named_volume(kern_box *box, const char *name, int32_t *ret_fd, struct kern_error *err);
+/* prepare: how many bytes the named volume may hold; 0 when it was made without a size. */
+int kern_named_volume_size(kern_box *box, const char *name, uint64_t *ret_bytes, struct kern_error *err);
 uint64_t kern_memory_cap(const kern_box *box);
 /* enter: HOME of the command, unless a flag or a file of variables set it. */
 void kern_child_home(kern_box *box, const char *home);
