@@ -183,6 +183,11 @@ static bool set_request(struct http_exchange *exchange, const struct http_reques
 int http_exchange_start(struct http_exchange *exchange, const struct registry_job *job,
                         const struct http_request *request, struct kern_error *err)
 {
+    if (exchange->easy != NULL && exchange->answer.connection != CURLE_OK) {
+        /* After a name that was not found, a handle keeps its buffer, and libcurl refuses to be told its size. */
+        curl_easy_cleanup(exchange->easy);
+        exchange->easy = NULL;
+    }
     http_exchange_reset(exchange);
     if (exchange->easy == NULL)
         exchange->easy = curl_easy_init();

@@ -106,6 +106,11 @@ class Faults(PullCase, unittest.TestCase):
         self.assert_refused(result, "go away", hint="kern login")
         self.assertNotIn("\033", result.err)
 
+    def test_a_registry_that_cannot_be_reached(self):
+        for host, part in (("no-such-host.invalid", "resolve host"), ("127.0.0.1:1", "connect")):
+            result = self.kern("pull", f"{host}/x:1", env={"XDG_DATA_HOME": self.folder()})
+            self.assert_failed(result, 1, f'cannot reach registry "{host}"', part, hint="kern load -i FILE")
+
     def test_a_slow_drip(self):
         image = small()
         tries = []
