@@ -168,6 +168,9 @@ int kern_set_option(kern_box *box, const char *name, const char *text, struct ke
     struct core_value *value = core_values_find(&box->options, name);
     if (value == NULL)
         return kern_fail(err, ENOENT, "cannot set option \"%s\"", name);
+    bool chosen = box->current != NULL && (box->current->table->flags & KERN_PLUGIN_FIRST) == 0;
+    if (chosen && (strcmp(name, "userns") == 0 || strcmp(name, "uid-range") == 0))
+        return kern_fail(err, 0, "cannot set option \"%s\": the ids of the box are chosen already", name);
     char where[64];
     (void)snprintf(where, sizeof(where), "%s",
                    box->current != NULL ? box->current->name : "kern"); /* names are short */

@@ -3,7 +3,7 @@
 #ifndef IMAGE_MANIFEST_H
 #define IMAGE_MANIFEST_H
 
-#include "kern/plugin.h"
+#include "kern/foundation.h"
 
 static const struct kern_option image_option_table[] = {
     {.name = "image",
@@ -23,10 +23,10 @@ static const struct kern_option image_option_table[] = {
 
 static const char *const image_before[] = {"rootfs", NULL};
 
-#define IMAGE_MANIFEST                                                                          \
-    .name = "image", .version = KERN_VERSION,                                                   \
-    .summary = "images: layers below an overlay, and their settings", .stage = KERN_STAGE_ROOT, \
-    .flags = KERN_PLUGIN_LEAN, .before = image_before, .profile = NULL, .pool = NULL,           \
+#define IMAGE_MANIFEST                                                                                    \
+    .name = "image", .version = KERN_VERSION,                                                             \
+    .summary = "images: layers below an overlay, and their settings", .stage = KERN_STAGE_ROOT,           \
+    .flags = KERN_PLUGIN_LEAN | KERN_PLUGIN_FIRST, .before = image_before, .profile = NULL, .pool = NULL, \
     .options = image_option_table
 
 #endif

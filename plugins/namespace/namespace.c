@@ -133,19 +133,27 @@ static int collect_settings(kern_box *box, struct namespace_state *state, struct
     return 0;
 }
 
+static int read_options(kern_box *box, struct namespace_state *state, struct kern_error *err)
+{
+    state->setting_count = 0;
+    int failed = choose_hostname(box, state, err);
+    return failed != 0 ? failed : collect_settings(box, state, err);
+}
+
 static int prepare(kern_box *box, void *block, struct kern_error *err)
 {
-    struct namespace_state *state = block;
     int failed = choose_ids(box, err);
-    if (failed == 0)
-        failed = choose_hostname(box, state, err);
-    return failed != 0 ? failed : collect_settings(box, state, err);
+    return failed != 0 ? failed : read_options(box, block, err);
 }
 
 /* Needs: CAP_SYS_ADMIN and CAP_NET_ADMIN in the owner of the uts and network namespaces. */
 static int enter(kern_box *box, void *block, struct kern_error *err)
 {
-    const struct namespace_state *state = block;
+    struct namespace_state *state = block;
+    /* prepare was the first of all: other plugins may have set a name or settings since. */
+    int refused = read_options(box, state, err);
+    if (refused != 0)
+        return refused;
     long failed =
         sys_call(SYS_sethostname, SYS_P(state->hostname), (long)strlen(state->hostname), 0, 0, 0, 0);
     /* Inside another kern box the call is not in the filter: a box then keeps the outer name, unless it was given one. */

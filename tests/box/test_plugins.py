@@ -641,6 +641,11 @@ class Asked(Plugins):
         self.assertEqual(self.asked("env", "sh", "-c", "echo $ASKED; echo $TERM"), 'a = "b"\nasked\n')
         flag = ["-e", "ASKED=flag"]
         self.assertEqual(self.asked("env", "sh", "-c", "env | grep ASKED", options=flag), "ASKED=flag\n")
+
+    def test_an_option_of_a_plugin_whose_prepare_came_before(self):
+        self.assertEqual(self.asked("host-name", "hostname"), "asked\n")
+        self.assertEqual(self.asked("host-name", "hostname", options=["--hostname", "flag"]), "flag\n")
+        self.assert_failed(self.ask("late-ids", "true"), 125, "the ids of the box are chosen already", plugin="asker")
         self.assert_failed(self.ask("bad-env", "true"), 125, "asker: prepare: ", '"A=B"')
 
     def test_the_report(self):

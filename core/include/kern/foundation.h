@@ -39,7 +39,8 @@ struct kern_ids {
     char inner_gid_map[64];
 };
 
-/* A flag of a plugin's table: its prepare is the first of all, whatever its stage, for the others ask what it chooses. */
+/* A flag of a plugin's table: its prepare comes before those without it, for they ask what it chooses; by stage among its like: an
+ * image sets the options that the ids of the box are chosen by. */
 #define KERN_PLUGIN_FIRST 0x80000000u
 
 void kern_set_ids(kern_box *box, const struct kern_ids *ids);

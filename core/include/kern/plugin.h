@@ -168,7 +168,7 @@ const char *kern_profile_name(const kern_box *box, uint32_t index);
 const kern_values *kern_profile_pool(const kern_box *box, uint32_t index);
 /* Set an option of the box (memory, cpus, env, ...) at the rank of a profile: a flag of the command line still wins, then 0 is
  * returned and nothing changes. `text` is checked as if it stood in kern.toml. Plugins of later stages, and later ones of
- * the same stage, see it. [prepare] */
+ * the same stage, see it. "userns" and "uid-range" can be set by none but kern's own: the ids are chosen first. [prepare] */
 int kern_set_option(kern_box *box, const char *name, const char *text, struct kern_error *err);
 /* "512m", "2 GB", "1.5g" as bytes; `where` names the text in the error. [host] */
 int kern_parse_size(const char *text, const char *where, uint64_t *ret_bytes, struct kern_error *err);

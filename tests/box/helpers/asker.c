@@ -221,6 +221,10 @@ static int ask(kern_box *box, struct asker_state *state, struct kern_error *err)
         return kern_add_file(box, "/etc/asked", 0640, "generated\n", 10, err);
     if (is(state, "env"))
         return set_env(box, err);
+    if (is(state, "host-name"))
+        return kern_set_option(box, "hostname", "asked", err);
+    if (is(state, "late-ids"))
+        return kern_set_option(box, "uid-range", "true", err);
     if (is(state, "bad-env"))
         return kern_set_env(box, "A=B", "c", err);
     if (is(state, "report"))
