@@ -41,6 +41,9 @@ static long check_hello(struct egress_check *check, const uint8_t *bytes, size_t
         return refuse(check, EGRESS_DENIAL_OTHER_NAME, NULL);
     if (hello.hidden && !check->ech)
         return refuse(check, EGRESS_DENIAL_HIDDEN, NULL);
+    /* A server that asks again skips such data, and then reads a hello that was not seen among it. */
+    if (hello.early)
+        return refuse(check, EGRESS_DENIAL_NOT_WEB, "TLS early data, which a second name could hide behind");
     check->said[0] = '\0';
     check->state = EGRESS_CHECK_TLS;
     return (long)hello.records;
@@ -56,6 +59,8 @@ static long check_records(struct egress_check *check, const uint8_t *bytes, size
         return (long)step;
     }
     if (bytes[0] == RECORD_HANDSHAKE) {
+        if (length >= 5 && bytes[3] == 0 && bytes[4] == 0)
+            return refuse(check, EGRESS_DENIAL_NOT_WEB, "an empty TLS handshake record");
         if (length < 6)
             return 0;
         if (bytes[5] == 1)
@@ -95,6 +100,11 @@ static long check_head(struct egress_check *check, const uint8_t *bytes, size_t 
         memcpy(check->said, head.host.name, sizeof(check->said));
         return refuse(check, EGRESS_DENIAL_OTHER_HOST, NULL);
     }
+    /* The body of an answer that is still on its way could pass for the answer to this one. */
+    if (head.upgrade && check->asked)
+        return refuse(check, EGRESS_DENIAL_REQUEST,
+                      "an Upgrade that is not the first request of its connection");
+    check->asked = 1;
     check->left = head.body_length;
     check->chunks = (struct egress_chunks){0};
     check->state = head.upgrade                       ? EGRESS_CHECK_UPGRADE

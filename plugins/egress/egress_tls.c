@@ -7,6 +7,7 @@
 #define RECORD_HANDSHAKE 22
 #define CLIENT_HELLO     1
 #define SERVER_NAME      0
+#define EARLY_DATA       42
 #define ECH              0xfe0d
 #define ESNI             0xffce /* what ECH was called before */
 
@@ -87,6 +88,8 @@ static int read_hello(struct reader in, struct egress_hello *hello)
             read_server_name(body, hello, &bad);
         else if (type == ECH || type == ESNI)
             hello->hidden = 1;
+        else if (type == EARLY_DATA)
+            hello->early = 1;
     }
     return in.bad || extensions.bad || bad ? -EBADMSG : 0;
 }

@@ -10,6 +10,7 @@ struct egress_hello {
     size_t records; /* bytes of the records that hold it */
     int named;      /* it has one server_name */
     int hidden; /* it has an encrypted ClientHello (or looks so): what the server reads may be another name */
+    int early; /* more follows before the server answers (early data): a second hello could stand behind it */
     char name[EGRESS_NAME_SIZE]; /* clean; "" when it has none or one that is no host name */
     char said[EGRESS_NAME_SIZE]; /* as it was said, for messages; '?' for odd bytes */
 };

@@ -122,8 +122,12 @@ static void aliases_are_followed(void **state)
 
 /* ---- TLS ---- */
 
-/* A ClientHello with the extensions given, in records of at most `piece` bytes. Returns its length. */
-static size_t make_hello(const char *name, const char *second, int ech, size_t piece, uint8_t *ret_bytes)
+/* A ClientHello with the names and the extension given, in records of at most `piece` bytes. Returns its length. */
+#define ECH        "\xfe\x0d\x00\x01\x00"
+#define EARLY_DATA "\x00\x2a\x00\x01\x00"
+
+static size_t make_hello(const char *name, const char *second, const char *extra, size_t piece,
+                         uint8_t *ret_bytes)
 {
     uint8_t body[1024] = {3, 3};
     size_t at = 34;
@@ -144,8 +148,8 @@ static size_t make_hello(const char *name, const char *second, int ech, size_t p
         memcpy(body + at + sizeof(head), names[i], length);
         at += sizeof(head) + length;
     }
-    if (ech) {
-        memcpy(body + at, "\xfe\x0d\x00\x01\x00", 5);
+    if (extra != NULL) {
+        memcpy(body + at, extra, 5);
         at += 5;
     }
     body[start] = (uint8_t)((at - start - 2) >> 8);
@@ -170,7 +174,7 @@ static void a_hello_names_its_host(void **state)
     struct egress_hello hello;
     static const size_t piece[] = {1000, 50, 3, 1};
     for (size_t i = 0; i < 4; i++) {
-        size_t length = make_hello("API.example.com", NULL, 1, piece[i], bytes);
+        size_t length = make_hello("API.example.com", NULL, ECH, piece[i], bytes);
         for (size_t cut = 0; cut < length; cut++)
             assert_int_equal(egress_tls_hello(bytes, cut, &hello), -EAGAIN);
         assert_int_equal(egress_tls_hello(bytes, length, &hello), 0);
@@ -185,9 +189,9 @@ static void hellos_that_are_none(void **state)
     (void)state; /* no fixture */
     static uint8_t bytes[8192];
     struct egress_hello hello;
-    size_t length = make_hello("a.b", "c.d", 0, 1000, bytes); /* two names */
+    size_t length = make_hello("a.b", "c.d", NULL, 1000, bytes); /* two names */
     assert_int_equal(egress_tls_hello(bytes, length, &hello), -EBADMSG);
-    length = make_hello(NULL, NULL, 0, 1000, bytes);
+    length = make_hello(NULL, NULL, NULL, 1000, bytes);
     assert_int_equal(egress_tls_hello(bytes, length, &hello), 0);
     assert_int_equal(hello.named, 0);
     length = make_hello("a\x01"
@@ -196,7 +200,7 @@ static void hellos_that_are_none(void **state)
     assert_int_equal(egress_tls_hello(bytes, length, &hello), 0);
     assert_string_equal(hello.name, "");
     assert_string_equal(hello.said, "a?b");
-    length = make_hello("a.b", NULL, 0, 1000, bytes);
+    length = make_hello("a.b", NULL, NULL, 1000, bytes);
     bytes[8]++; /* the message is longer than its record, and then there is something else */
     memcpy(bytes + length, "\x17\x03\x03\x00\x01x", 6);
     assert_int_equal(egress_tls_hello(bytes, length + 6, &hello), -EBADMSG);
@@ -410,11 +414,11 @@ static void tls_must_name_the_host_each_time(void **state)
     static uint8_t bytes[8192];
     struct egress_check check;
     for (uint16_t port = 443; port < 445; port++) {
-        size_t length = make_hello("api.example.com", NULL, 0, 20, bytes);
+        size_t length = make_hello("api.example.com", NULL, NULL, 20, bytes);
         size_t first = length;
         memcpy(bytes + length, "\x14\x03\x03\x00\x01\x01", 6);
         length += 6;
-        size_t again = length + make_hello("evil.example.com", NULL, 0, 1000, bytes + length);
+        size_t again = length + make_hello("evil.example.com", NULL, NULL, 1000, bytes + length);
         egress_check_start(&check, "api.example.com", port, 0);
         assert_int_equal(feed(&check, (char *)bytes, again), length); /* after a HelloRetryRequest */
         assert_int_equal(check.refused, EGRESS_DENIAL_OTHER_NAME);
@@ -425,16 +429,26 @@ static void tls_must_name_the_host_each_time(void **state)
         egress_check_start(&check, "other.example.com", port, 0);
         assert_int_equal(feed(&check, (char *)bytes, first), 0);
         assert_int_equal(check.refused, EGRESS_DENIAL_OTHER_NAME);
-        length = make_hello("api.example.com", NULL, 1, 1000, bytes);
+        length = make_hello("api.example.com", NULL, ECH, 1000, bytes);
         egress_check_start(&check, "api.example.com", port, 0);
         assert_int_equal(feed(&check, (char *)bytes, length), 0);
         assert_int_equal(check.refused, EGRESS_DENIAL_HIDDEN);
         egress_check_start(&check, "api.example.com", port, 1);
         assert_int_equal(feed(&check, (char *)bytes, length), length);
-        length = make_hello(NULL, NULL, 0, 1000, bytes);
+        length = make_hello(NULL, NULL, NULL, 1000, bytes);
         egress_check_start(&check, "api.example.com", port, 0);
         assert_int_equal(feed(&check, (char *)bytes, length), 0);
         assert_int_equal(check.refused, EGRESS_DENIAL_NO_NAME);
+        length = make_hello("api.example.com", NULL, EARLY_DATA, 1000, bytes);
+        egress_check_start(&check, "api.example.com", port, 1);
+        assert_int_equal(feed(&check, (char *)bytes, length), 0);
+        assert_int_equal(check.refused, EGRESS_DENIAL_NOT_WEB);
+        /* Its type would be read from the record behind it. */
+        length = make_hello("api.example.com", NULL, NULL, 1000, bytes);
+        memcpy(bytes + length, "\x16\x03\x03\x00\x00", 5);
+        egress_check_start(&check, "api.example.com", port, 0);
+        assert_int_equal(feed(&check, (char *)bytes, length + 5), length);
+        assert_int_equal(check.refused, EGRESS_DENIAL_NOT_WEB);
     }
 }
 
@@ -451,6 +465,11 @@ static void a_websocket_is_opaque_once_it_is_granted(void **state)
         egress_check_answer(&check, (const uint8_t *)answer, strlen(answer));
         assert_int_equal(feed(&check, BAD, strlen(BAD)), granted ? strlen(BAD) : 0);
     }
+    /* The body of an earlier answer may say "101" as well. */
+    egress_check_start(&check, "api.example.com", 80, 0);
+    assert_int_equal(feed(&check, GOOD, strlen(GOOD)), strlen(GOOD));
+    assert_int_equal(feed(&check, ask, strlen(ask)), 0);
+    assert_int_equal(check.refused, EGRESS_DENIAL_REQUEST);
 }
 
 int main(void)
