@@ -21,13 +21,25 @@ static int layer_hides_all(const struct image_store *store, const char *diff)
     return fd >= 0 && fgetxattr(fd, "user.overlay.opaque", value, sizeof(value)) == 1 && value[0] == 'y';
 }
 
+/* Whether a layer above it is the same: that one has all that it has, and overlayfs takes no directory twice. */
+static int is_there_again(const struct image_parts *parts, uint32_t index)
+{
+    for (uint32_t above = index + 1; above < parts->count; above++)
+        if (strcmp(parts->layer[above].diff, parts->layer[index].diff) == 0)
+            return 1;
+    return 0;
+}
+
 /* The topmost is 0. A layer whose own root is opaque hides all below it. */
 static int make_links(const struct image_store *store, int folder, const struct image_parts *parts)
 {
-    for (uint32_t i = 0; i < parts->count; i++) {
-        const char *diff = parts->layer[parts->count - 1 - i].diff;
+    uint32_t linked = 0;
+    for (uint32_t index = parts->count; index-- > 0;) {
+        if (is_there_again(parts, index))
+            continue;
+        const char *diff = parts->layer[index].diff;
         char name[16], target[IMAGE_DIGEST_SIZE + 4];
-        (void)snprintf(name, sizeof(name), "%u", i);                      /* fits */
+        (void)snprintf(name, sizeof(name), "%u", linked++);               /* fits */
         (void)snprintf(target, sizeof(target), "../%s", image_hex(diff)); /* fits */
         if (symlinkat(target, folder, name) != 0)
             return -errno;

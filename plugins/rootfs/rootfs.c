@@ -63,7 +63,9 @@ static int prepare_directory(kern_box *box, struct rootfs_state *state, const ch
             "leave out --rootfs: the box then gets the host's programs, and nothing else of it", err);
     state->from =
         kern_get_int(kern_options(box), "bind-rootfs") != 0 ? ROOTFS_FROM_BIND : ROOTFS_FROM_OVERLAY;
-    int failed = 0;
+    int failed = rootfs_guard_root(box, fd, path, err);
+    if (failed != 0)
+        return failed;
     if (state->from == ROOTFS_FROM_OVERLAY)
         kern_root_is_private(box);
     if (state->from == ROOTFS_FROM_OVERLAY && !tmpfs_has_xattrs())

@@ -35,6 +35,8 @@ struct rootfs_state {
 
 /* prepare: volumes and tmpfs of the options become mounts of the box; the sizes given are taken off *budget. */
 struct kern_box;
+/* prepare: refuses a root directory in which kern keeps its own state, or that holds it. `given` is for messages. */
+int rootfs_guard_root(struct kern_box *box, int fd, const char *given, struct kern_error *err);
 int rootfs_add_volumes(struct kern_box *box, struct rootfs_state *state, struct kern_error *err);
 /* prepare: the volume at `target` may hold that much: by a project quota where the file system has one, else what `fd` stands for
  * is measured while the box runs. */

@@ -48,6 +48,23 @@ static int guard_own_state(kern_box *box, const struct rootfs_volume *volume, co
     return 0;
 }
 
+int rootfs_guard_root(kern_box *box, int fd, const char *given, struct kern_error *err)
+{
+    char path[PATH_MAX];
+    int failed = canonical(fd, path, sizeof(path));
+    if (failed != 0)
+        return kern_refuse(err, -failed, "cannot find where root directory \"%s\" leads", given);
+    for (uint32_t i = 0; i < 4; i++) {
+        const char *below = NULL;
+        if (kern_is_own_state(box, path, i, &below) == 0 && below == NULL)
+            continue;
+        kern_refuse(err, 0, "cannot use root directory \"%s\": kern keeps its own state there", given);
+        kern_hint(err, "an image is used by its name: kern box --image NAME; kern images lists them");
+        return -EPERM;
+    }
+    return 0;
+}
+
 static int open_source(kern_box *box, const struct rootfs_volume *volume, int *ret_fd, struct kern_error *err)
 {
     if (is_name(volume->source))

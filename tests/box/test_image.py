@@ -38,8 +38,9 @@ class Boxes(Images):
                                entry("etc/passwd", "root:x:0:0::/root:/bin/sh\nann:x:7:8::/home/ann:/bin/sh\n")),
                          Entrypoint=["/bin/sh", "-c"], Cmd=["echo $A $B $0; pwd; id -u; id -g; echo $HOME"], Env=["A=1", "B=x y", "C"],
                          WorkingDir="/work", User="ann")
-        if not self.me.is_root and self.says("id -u", name=name) != "7\n":
-            self.skipTest("this user has no range of ids")
+        with open("/etc/subuid", encoding="utf-8") as file:
+            if not self.me.is_root and not any(line.startswith((f"{self.me.name}:", f"{self.me.uid}:")) for line in file):
+                self.skipTest("this user has no range of ids")
         self.assertEqual(self.image(name=name).out, "1 x y /bin/sh\n/work\n7\n8\n/home/ann\n")
         # A command goes behind the entrypoint; flags win.
         self.assertEqual(self.says("echo $A $0", "more", name=name, options=["-e", "A=2"]), "2 more\n")
@@ -90,6 +91,18 @@ class Boxes(Images):
     def test_the_store_is_out_of_reach(self):
         result = self.box("true", options=["-v", self.store() + ":/x"], env=self.env)
         self.assert_failed(result, 1, "kern keeps its own state there")
+        self.says("true")
+        layer_of_it = next(folder for folder, names, _ in os.walk(self.store() + "/layers") if "bin" in names)
+        for root in (self.store(), layer_of_it, os.path.dirname(os.path.dirname(self.store()))):
+            for options in (["--bind-rootfs"], []):
+                result = self.kern("box", "--rootfs", root, *options, "--", "true", env=self.env)
+                self.assert_failed(result, 1, "cannot use root directory", "kern keeps its own state there", hint="--image")
+
+    def test_a_layer_that_stands_there_twice(self):
+        one, two = layer(entry("f", "1"), directory("d"), entry("d/a", "1")), layer(entry("f", "2"), entry("d/.wh.a", ""))
+        script = ["/bin/sh", "-c", "cat /f; ls /d"]
+        self.assertEqual(self.says(*script, name=self.made(one, two, one, layer(), two, layer())), "2")
+        self.assertEqual(self.says(*script, name=self.made(one, layer(), two, layer(), one, name="made:2")), "1a\n")
 
     def test_a_store_that_others_may_write_to_is_refused(self):
         os.chmod(self.store(), 0o777)
