@@ -2,6 +2,7 @@
 #include "signals.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,6 +17,21 @@ static const struct {
     {"TTOU", SIGTTOU}, {"URG", SIGURG},   {"WINCH", SIGWINCH}, {"IO", SIGIO},     {"PWR", SIGPWR},
 };
 
+/* "RTMIN", "RTMIN+N", "RTMAX", "RTMAX-N", as images of systemd name theirs. */
+static int real_time(const char *text)
+{
+    bool from_first = strncasecmp(text, "RTMIN", 5) == 0;
+    if (!from_first && strncasecmp(text, "RTMAX", 5) != 0)
+        return 0;
+    if (text[5] == '\0')
+        return from_first ? SIGRTMIN : SIGRTMAX;
+    size_t digits = strspn(text + 6, "0123456789");
+    if (text[5] != (from_first ? '+' : '-') || digits == 0 || digits > 2 || text[6 + digits] != '\0')
+        return 0;
+    int number = from_first ? SIGRTMIN + atoi(text + 6) : SIGRTMAX - atoi(text + 6);
+    return number >= SIGRTMIN && number <= SIGRTMAX ? number : 0;
+}
+
 int core_signal_number(const char *text)
 {
     size_t digits = strspn(text, "0123456789");
@@ -28,5 +44,5 @@ int core_signal_number(const char *text)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcasecmp(text, names[i].name) == 0)
             return names[i].number;
-    return 0;
+    return real_time(text);
 }

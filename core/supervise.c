@@ -193,6 +193,7 @@ void core_stop_gently(kern_box *box, int64_t grace_ms)
 {
     const char *text = kern_get_string(&box->options, "stop-signal");
     int signal = text != NULL ? core_signal_number(text) : SIGTERM;
+    signal = signal != 0 ? signal : SIGTERM; /* an image names one that does not exist */
     int64_t grace = grace_ms >= 0 ? grace_ms : kern_get_int(&box->options, "stop-timeout");
     box->stopping = box->escalated = true;
     box->grace_ms = now_ms() + grace;

@@ -43,8 +43,10 @@ static int talk(int fd, const char *input, char *ret_answer)
 {
     size_t left = strlen(input), used = 0;
     int64_t deadline = now_ms() + PATIENCE;
-    if (left > 0 && send(fd, input, left, MSG_NOSIGNAL) != (ssize_t)left)
-        return -EIO;             /* a helper's entry fits a socket's buffer */
+    ssize_t sent = left > 0 ? send(fd, input, left, MSG_NOSIGNAL) : 0;
+    /* A helper's entry fits a socket's buffer. One that ends without reading says in its exit code what that means. */
+    if (sent != (ssize_t)left && (sent >= 0 || (errno != EPIPE && errno != ECONNRESET)))
+        return -EIO;
     (void)shutdown(fd, SHUT_WR); /* the end of its input */
     for (;;) {
         int64_t time = deadline - now_ms();

@@ -55,7 +55,12 @@ static void names_of_signals(void **state)
     assert_int_equal(core_signal_number("sigusr1"), SIGUSR1);
     assert_int_equal(core_signal_number("9"), SIGKILL);
     assert_int_equal(core_signal_number("64"), 64);
-    static const char *const wrong[] = {"", "0", "65", "-1", "100", "9x", "SIG", "TERMS", " TERM", "1 "};
+    assert_int_equal(core_signal_number("SIGRTMIN+3"), SIGRTMIN + 3);
+    assert_int_equal(core_signal_number("rtmax-1"), SIGRTMAX - 1);
+    assert_int_equal(core_signal_number("RTMIN"), SIGRTMIN);
+    static const char *const wrong[] = {"",       "0",      "65",       "-1",      "100",
+                                        "9x",     "SIG",    "TERMS",    " TERM",   "1 ",
+                                        "RTMIN3", "RTMIN+", "RTMIN+99", "RTMAX+1", "RTMIN-1"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_int_equal(core_signal_number(wrong[i]), 0);
 }
