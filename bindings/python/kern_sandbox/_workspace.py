@@ -175,7 +175,12 @@ class Workspace:
                 continue  # gone meanwhile, or closed to us
 
     def walk(self, hide: bool = True) -> Iterator[Tuple[str, os.stat_result]]:
-        return self._walk(self.fd, "", hide)
+        # Calls at once share self.fd, and with it how far somebody has read: each reading needs an opening of its own.
+        own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.fd)
+        try:
+            yield from self._walk(own, "", hide)
+        finally:
+            os.close(own)
 
     def seen(self) -> Seen:
         return {path: (info.st_ctime_ns, info.st_size, info.st_ino) for path, info in self.walk()}
