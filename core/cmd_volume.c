@@ -138,13 +138,14 @@ static void write_volume(const struct call *call, const char *name, struct core_
 {
     char path[PATH_MAX + 300];
     struct stat st = {0};
+    uint64_t bytes = size_of(name);
     (void)snprintf(path, sizeof(path), "%s/%s", call->path, name); /* sized for it */
     (void)fstatat(call->store, name, &st, AT_SYMLINK_NOFOLLOW);    /* zeros for one just removed */
     core_json_open(json, NULL, '{');
     core_json_string(json, "name", name);
     core_json_string(json, "path", path);
     core_json_int(json, "changed", (int64_t)st.st_mtime);
-    core_json_known(json, "size", size_of(name) > 0 ? (int64_t)size_of(name) : -1);
+    core_json_known(json, "size", bytes > 0 ? (int64_t)bytes : -1);
     core_json_string(json, "used_by", user_of(call, name));
     core_json_close(json, '}');
 }

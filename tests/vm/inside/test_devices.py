@@ -10,7 +10,7 @@ import time
 import tty
 import unittest
 
-from test_vgpio import KERN, Boxes
+from vgpio_kit import KERN, Boxes
 
 USER = 1000
 PROFILES = """
