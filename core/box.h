@@ -187,6 +187,8 @@ struct kern_box {
     char *image_ref, *image_digest;
     char layer_folder[80]; /* a root of layers: see kern_root_layers() */
     uint32_t layer_count;
+    kern_volume_fn fill_volume; /* of the image: see kern_volume_content() */
+    void *fill_state;
     char *shell[2]; /* the command where none is given */
     char shell_name[8];
     bool own_terminal; /* -t, or a shell on a terminal */

@@ -61,6 +61,9 @@ extern int seccomp_json_compile(const char *text, size_t len, const char *file, 
 extern int image_tool(const char *verb, int count, char **words, const kern_values *values,
                       struct kern_error *err);
 extern int image_tool_has(const char *text);
+struct image_fill;
+extern int image_tool_fill(const struct image_fill *fill, struct kern_error *err);
+extern int image_tool_remove(int folder, const char *name);
 extern int image_tool_repair(const char *full, int want_range, struct kern_error *err);
 
 void *core_plugin_companion(const char *object, const char *function, struct kern_error *err)
@@ -73,6 +76,10 @@ void *core_plugin_companion(const char *object, const char *function, struct ker
         return (void *)image_tool;
     if (strcmp(function, "image_tool_has") == 0)
         return (void *)image_tool_has;
+    if (strcmp(function, "image_tool_fill") == 0)
+        return (void *)image_tool_fill;
+    if (strcmp(function, "image_tool_remove") == 0)
+        return (void *)image_tool_remove;
     if (strcmp(function, "image_tool_repair") == 0)
         return (void *)image_tool_repair;
     if (strcmp(object, "image_registry") == 0) {

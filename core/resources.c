@@ -1,5 +1,5 @@
-/* Host resources that plugins which ship with kern ask for by name: id blocks, named volumes, kern's own directories, heavy
- * companion objects. Runs in prepare. */
+/* Host resources that plugins which ship with kern ask for by name: id blocks, kern's own directories, heavy companion
+ * objects. Runs in prepare. */
 #include "box.h"
 
 #include "cleanup.h"
@@ -8,7 +8,6 @@
 #include "resources.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,78 +116,6 @@ int core_make_path(const char *path)
         *slash = '/';
     }
     return mkdir(part, 0755) == 0 || errno == EEXIST ? 0 : -errno;
-}
-
-int kern_named_volume(kern_box *box, const char *name, int32_t *ret_fd, struct kern_error *err)
-{
-    (void)box; /* volumes belong to the user, not to a box */
-    char base[PATH_MAX], path[PATH_MAX + 96];
-    size_t length = strlen(name);
-    bool valid = length > 0 && length <= 64 && name[0] != '.' && name[0] != '-' &&
-                 strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == length;
-    if (!valid)
-        return kern_refuse(
-            err, 0, "cannot use volume \"%s\": neither a path (with a /) nor a name of [A-Za-z0-9_.-]", name);
-    if (core_data_directory(base, sizeof(base)) != 0)
-        return kern_refuse(err, ENAMETOOLONG, "cannot find the directory of named volumes");
-    (void)snprintf(path, sizeof(path), "%s/volumes/%s", base, name); /* sized for it */
-    int failed = core_make_path(path);
-    int fd = failed == 0 ? open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    if (fd < 0)
-        return kern_refuse(err, failed != 0 ? -failed : errno, "cannot make the named volume \"%s\"", path);
-    *ret_fd = fd;
-    return 0;
-}
-
-/* ---- The size of a named volume ---- */
-
-static int size_path(const char *name, char *ret_path, size_t size)
-{
-    char base[PATH_MAX];
-    if (core_data_directory(base, sizeof(base)) != 0)
-        return -ENAMETOOLONG;
-    (void)snprintf(ret_path, size, "%s/volumes/.sizes/%s", base, name); /* sized for it */
-    return 0;
-}
-
-int core_volume_set_size(const char *name, uint64_t bytes)
-{
-    char path[PATH_MAX + 96], folder[PATH_MAX + 96], text[32];
-    int failed = size_path(name, path, sizeof(path));
-    if (failed != 0)
-        return failed;
-    if (bytes == 0)
-        return unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
-    (void)snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path); /* as long */
-    failed = core_make_path(folder);
-    if (failed != 0)
-        return failed;
-    int length = snprintf(text, sizeof(text), "%" PRIu64 "\n", bytes);
-    auto_fd fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -errno;
-    if (write(fd, text, (size_t)length) == length)
-        return 0;
-    (void)unlink(path); /* half a number would be another size */
-    return -ENOSPC;
-}
-
-int kern_named_volume_size(kern_box *box, const char *name, uint64_t *ret_bytes, struct kern_error *err)
-{
-    (void)box; /* volumes belong to the user, not to a box */
-    char path[PATH_MAX + 96], text[32] = {0}, *end = text;
-    int failed = size_path(name, path, sizeof(path));
-    auto_fd fd = failed == 0 ? open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : failed;
-    *ret_bytes = 0;
-    if (fd < 0 && failed == 0 && errno == ENOENT)
-        return 0;
-    if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
-        *ret_bytes = strtoull(text, &end, 10);
-    if (*ret_bytes > 0 && *end == '\n')
-        return 0;
-    kern_refuse(err, 0, "cannot read the size of volume '%s' in \"%s\"", name, path);
-    kern_hint(err, "kern volume rm %s, or write its bytes and a newline there", name);
-    return -EINVAL;
 }
 
 void *kern_companion(kern_box *box, const char *object, const char *function, struct kern_error *err)

@@ -20,6 +20,8 @@ struct image_state {
     struct image_resolved image;
     struct image_ids ids;
     int top, refs, layers;
+    char links[80]; /* the name of the image's folder of links in `layers` */
+    uint32_t links_count;
     int lock; /* the folder of links, locked as long as the box lives: gc leaves it and its layers alone */
 };
 
@@ -109,8 +111,8 @@ static int lock_links(struct image_state *state, const char *name)
 
 static int use_layers(kern_box *box, struct image_state *state, struct kern_error *err)
 {
-    char name[80], last[16];
-    (void)snprintf(name, sizeof(name), "s-%.64s", state->image.config + strlen("sha256:")); /* fits */
+    char *name = state->links, last[16];
+    (void)snprintf(name, sizeof(state->links), "s-%.64s", state->image.config + strlen("sha256:")); /* fits */
     int failed = lock_links(state, name);
     if (failed != 0) {
         failed = image_repair(box, state->image.ref, state->ids.kind != IMAGE_IDS_FOLDED, err);
@@ -126,7 +128,23 @@ static int use_layers(kern_box *box, struct image_state *state, struct kern_erro
         if (faccessat(state->lock, last, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
             break;
     }
+    state->links_count = count;
     return kern_root_layers(box, state->layers, name, count, err);
+}
+
+/* The lock is held: the layers stay while they are copied. */
+static int fill_volume(kern_box *box, void *block, int32_t volumes, const char *name, const char *path,
+                       struct kern_error *err)
+{
+    const struct image_state *state = block;
+    const struct image_fill fill = {.name = name,
+                                    .path = path,
+                                    .links = state->links,
+                                    .count = state->links_count,
+                                    .want_range = state->ids.kind != IMAGE_IDS_FOLDED,
+                                    .layers = state->layers,
+                                    .volumes = volumes};
+    return image_fill(box, state->image.ref, &fill, err);
 }
 
 /* ---- What the image says ---- */
@@ -262,6 +280,8 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
         failed = check_platform(box, &state->image, err);
     if (failed == 0)
         failed = use_layers(box, state, err);
+    if (failed == 0)
+        kern_volume_content(box, fill_volume, state);
     return failed == 0 ? apply(box, state, err) : failed;
 }
 

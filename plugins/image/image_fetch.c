@@ -13,10 +13,12 @@
 
 typedef int (*fetch_fn)(const char *text, struct kern_error *err);
 typedef int (*repair_fn)(const char *full, int want_range, struct kern_error *err);
+typedef int (*fill_fn)(const struct image_fill *fill, struct kern_error *err);
 
 struct errand {
     const char *object, *function, *text;
     int want_range;
+    const struct image_fill *fill; /* of a volume */
     int is_fetch;
 };
 
@@ -30,9 +32,11 @@ static int do_errand(kern_box *box, const struct errand *errand, struct kern_err
         void *object;
         fetch_fn fetch;
         repair_fn repair;
+        fill_fn fill;
     } call = {.object = found};
-    return errand->is_fetch ? call.fetch(errand->text, err)
-                            : call.repair(errand->text, errand->want_range, err);
+    return errand->fill != NULL ? call.fill(errand->fill, err)
+           : errand->is_fetch   ? call.fetch(errand->text, err)
+                                : call.repair(errand->text, errand->want_range, err);
 }
 
 static int run_errand(kern_box *box, const struct errand *errand, struct kern_error *err)
@@ -80,6 +84,13 @@ int image_repair(kern_box *box, const char *full, int want_range, struct kern_er
 {
     const struct errand errand = {
         .object = "image_tool", .function = "image_tool_repair", .text = full, .want_range = want_range};
+    return run_errand(box, &errand, err);
+}
+
+int image_fill(kern_box *box, const char *text, const struct image_fill *fill, struct kern_error *err)
+{
+    const struct errand errand = {
+        .object = "image_tool", .function = "image_tool_fill", .text = text, .fill = fill};
     return run_errand(box, &errand, err);
 }
 

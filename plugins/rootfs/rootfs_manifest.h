@@ -24,7 +24,7 @@ static const struct kern_option rootfs_option_table[] = {
      .type = KERN_STRING,
      .flags = KERN_OPT_FLAG | KERN_OPT_BOX | KERN_OPT_LIST,
      .letter = "v",
-     .arg = "SRC:DST[:ro|:rw[,max=SIZE]]",
+     .arg = "SRC:DST[:ro|:rw[,nocopy][,max=SIZE]]",
      .help = "bind a host path into the box"},
     {.name = "mount",
      .type = KERN_STRING,

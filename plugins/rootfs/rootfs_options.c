@@ -90,7 +90,7 @@ static int check_max(const struct rootfs_volume *volume, const char *text, struc
     return kern_refuse(err, 0, "cannot use volume \"%s\": it is read-only, so max means nothing", text);
 }
 
-/* "ro", "rw" and "max=SIZE", between commas. */
+/* "ro", "rw", "nocopy" and "max=SIZE", between commas. */
 static int read_volume_words(const char *words, const char *text, struct rootfs_volume *volume,
                              struct kern_error *err)
 {
@@ -100,12 +100,14 @@ static int read_volume_words(const char *words, const char *text, struct rootfs_
         int failed = 0;
         if (length == 2 && strncmp(at, "ro", 2) == 0)
             volume->read_only = 1;
+        else if (length == 6 && strncmp(at, "nocopy", 6) == 0)
+            volume->no_copy = 1;
         else if (length > 4 && strncmp(at, "max=", 4) == 0)
             failed = read_max(at + 4, length - 4, text, volume, err);
         else if (length != 2 || strncmp(at, "rw", 2) != 0)
-            failed =
-                kern_refuse(err, 0, "cannot use --volume \"%s\": \"%.*s\" is neither ro nor rw nor max=SIZE",
-                            text, (int)length, at);
+            failed = kern_refuse(
+                err, 0, "cannot use --volume \"%s\": \"%.*s\" is neither ro nor rw nor nocopy nor max=SIZE",
+                text, (int)length, at);
         if (failed != 0)
             return failed;
     }
@@ -117,7 +119,8 @@ int rootfs_parse_volume(const char *text, struct rootfs_volume *ret_volume, stru
     struct rootfs_volume volume = {.read_only = 0};
     const char *colon = strchr(text, ':');
     if (colon == NULL || colon == text) {
-        kern_refuse(err, 0, "cannot use --volume \"%s\": write it as SOURCE:TARGET[:ro|:rw[,max=SIZE]]",
+        kern_refuse(err, 0,
+                    "cannot use --volume \"%s\": write it as SOURCE:TARGET[:ro|:rw[,nocopy][,max=SIZE]]",
                     text);
         kern_hint(err, "a path with a colon in it goes into --mount type=bind,src=SOURCE,dst=TARGET");
         return -EINVAL;
@@ -158,10 +161,15 @@ static int apply_mount_key(const char *key, size_t key_length, const char *value
         volume->read_only = volume->read_only || is_false;
         return 0;
     }
+    if (IS("nocopy") || IS("volume-nocopy")) {
+        volume->no_copy = !is_false;
+        return 0;
+    }
     if (IS("max"))
         return read_max(value, length, text, volume, err);
 #undef IS
-    return kern_refuse(err, 0, "cannot use --mount \"%s\": unknown key \"%.*s\" (type, src, dst, ro, max)",
+    return kern_refuse(err, 0,
+                       "cannot use --mount \"%s\": unknown key \"%.*s\" (type, src, dst, ro, nocopy, max)",
                        text, (int)key_length, key);
 }
 

@@ -10,7 +10,8 @@ struct rootfs_volume {
     char source[PATH_MAX];
     char target[PATH_MAX];
     uint32_t read_only;
-    uint64_t max; /* bytes that it may hold; 0: no bound */
+    uint32_t no_copy; /* a new named volume starts empty, whatever the image has there */
+    uint64_t max;     /* bytes that it may hold; 0: no bound */
 };
 
 struct rootfs_tmpfs {

@@ -68,7 +68,8 @@ int rootfs_guard_root(kern_box *box, int fd, const char *given, struct kern_erro
 static int open_source(kern_box *box, const struct rootfs_volume *volume, int *ret_fd, struct kern_error *err)
 {
     if (is_name(volume->source))
-        return kern_named_volume(box, volume->source, ret_fd, err);
+        return kern_named_volume(box, volume->source, volume->no_copy != 0 ? NULL : volume->target, ret_fd,
+                                 err);
     int fd = open(volume->source, O_PATH | O_CLOEXEC);
     if (fd >= 0) {
         *ret_fd = fd;

@@ -99,7 +99,7 @@ class Bounds(BoxCase):
     def test_bad_words(self):
         volume, file = self.folder(), self.file()
         for words, part in ((f"{volume}:/w:rw,max=0", "at least 1 byte"), (f"{volume}:/w:rw,max=x", "max"),
-                            (f"{volume}:/w:rw,max=", "neither ro nor rw nor max=SIZE"), (f"{volume}:/w:ro,max=1m", "read-only"),
+                            (f"{volume}:/w:rw,max=", "neither ro nor rw nor nocopy nor max=SIZE"), (f"{volume}:/w:ro,max=1m", "read-only"),
                             (f"{volume}:/w:max=99999999t", "max"), (f"{volume}:/w:rw,min=1", "max=SIZE"),
                             (f"{file}:/w:rw,max=1m", "only a directory")):
             with self.subTest(words):

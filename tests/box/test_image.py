@@ -2,6 +2,7 @@
 
 import os
 import tarfile
+import time
 
 import imagekit
 import kerntest
@@ -80,6 +81,53 @@ class Boxes(Images):
         folder = self.folder()
         self.says("/bin/touch", "/data/mine", name=name, options=["--read-only", "-v", f"{folder}:/data"])
         self.assertEqual(os.listdir(folder), ["mine"])
+
+    def test_a_new_named_volume_has_what_the_image_has_there(self):
+        name = self.made(layer(directory("d", mode=0o1750, uid=7, gid=8), entry("d/one", "1", mode=0o640, uid=9, gid=10, mtime=86400),
+                               hardlink("d/two", "d/one"), entry("d/hole", b"\0" * 300000 + b"end"), directory("d/sub", mtime=86400),
+                               symlink("d/out", "/etc/x"), entry("d/gone", "1"), entry("d/pipe", kind=tarfile.FIFOTYPE),
+                               entry("d/su", "x", mode=0o4755, pax={"SCHILY.xattr.user.mine": "yes"}), directory("old")),
+                         layer(directory("d", mode=0o1750, uid=7, gid=8), entry("d/.wh.gone"), entry("d/sub/new", "2"),
+                               symlink("link", "../../d"), symlink("up", "../../../etc"), symlink("loop", "loop")))
+        self.addCleanup(self.verb, "volume", "prune", "--force")
+        show = "cd /d; stat -c '%n %a %u:%g %Y' . one two sub; stat -c %h two; cat sub/new one; ls; cat out 2>/dev/null || stat -c %s hole"
+        there = self.says("/bin/sh", "-c", show, name=name)
+        self.assertIn("one\nout\npipe\nsu\nsub\ntwo\n300003\n", there)
+        self.assertEqual(self.says("/bin/sh", "-c", show + "; rm -r one sub", name=name, options=["-v", "v:/d"]), there)
+        found = self.store("../volumes/v/")
+        self.assertEqual(os.getxattr(found + "su", "user.mine"), b"yes")
+        self.assertEqual(bool(os.stat(found + "su").st_mode & 0o4000), not self.me.is_root)
+        # Once: what a box took away stays away.
+        self.assertEqual(self.says("/bin/sh", "-c", "ls /d", name=name, options=["-v", "v:/d"]), "hole\nout\npipe\nsu\ntwo\n")
+        for place, *options in (("/d", "-v", "w:/d:nocopy"), ("/d", "--mount", "type=bind,src=y,dst=/d,nocopy"),
+                                ("/no/where", "-v", "x:/no/where"), ("/d", "-v", "w:/d")):
+            self.assertEqual(self.says("/bin/ls", place, name=name, options=options), "")
+        # Links of the image lead where they lead in the box; never to the host's.
+        self.assertEqual(self.says("/bin/ls", "/d/", name=name, options=["-v", "l:/link:ro"]), "hole\none\nout\npipe\nsu\nsub\ntwo\n")
+        self.assertEqual(self.says("/bin/ls", "/up/", name=name, options=["-v", "u:/up"]), "")
+        self.assertNotEqual(self.image("/bin/ls", "/", name=name, options=["-v", "n:/loop"]).code, 0)
+        # One that was made for it, and one that another box has had.
+        self.verb("volume", "create", "had")
+        self.rooted("true", options=["-v", "had:/mnt"], env=self.env)
+        self.assertEqual(self.says("/bin/sh", "-c", "ls -a /d | wc -l", name=name, options=["-v", "had:/d"]), "2\n")
+        self.verb("volume", "create", "fresh")
+        self.assertEqual(self.says("/bin/ls", "/d/sub", name=name, options=["-v", "fresh:/d/sub"]), "new\n")
+
+    def test_half_a_volume_is_never_taken_for_a_whole(self):
+        name = self.made(layer(directory("d"), *[entry(f"d/{i}", "x" * 9000) for i in range(300)]))
+        self.addCleanup(self.verb, "volume", "prune", "--force")
+        volumes = self.store("../volumes")
+        for moment in (0.02, 0.05):
+            running = self.start("box", "--image", name, "-v", "v:/d", "--", "/bin/true", env=self.env)
+            time.sleep(moment)
+            running.signal(9)
+            running.wait()
+            if os.path.exists(f"{volumes}/v"):
+                self.assertEqual(len(os.listdir(f"{volumes}/v")), 300)
+                self.verb("volume", "rm", "v")
+        many = [self.start("box", "--image", name, "-v", "v:/d", "--", "/bin/sh", "-c", "ls /d | wc -l", env=self.env) for _ in range(2)]
+        self.assertEqual([one.wait().out for one in many], ["300\n"] * 2)
+        self.assertEqual([entry for entry in os.listdir(volumes) if entry not in (".unused", "v")], [])
 
     def test_a_plan_shows_it(self):
         self.assertIn("image base:latest", self.image("true", options=["--plan"], report=False).out)

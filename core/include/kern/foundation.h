@@ -99,8 +99,10 @@ int32_t kern_child_get_proc(const kern_box *box);
 /* prepare: directories of kern's own that no volume may reach: 1 when `path` lies in one of them. A volume that contains
  * one gets it covered: then *ret_below is the part of its path below `path`, else NULL. */
 int32_t kern_is_own_state(const kern_box *box, const char *path, uint32_t index, const char **ret_below);
-/* prepare: the directory of the named volume, made on first use. */
-int kern_named_volume(kern_box *box, const char *name, int32_t *ret_fd, struct kern_error *err);
+/* prepare: the directory of the named volume, made on first use. `path` is where the box has it, for the content that a new one
+ * then gets from the root; NULL: it starts empty. */
+int kern_named_volume(kern_box *box, const char *name, const char *path, int32_t *ret_fd,
+                      struct kern_error *err);
 /* prepare: how many bytes the named volume may hold; 0 when it was made without a size. */
 int kern_named_volume_size(kern_box *box, const char *name, uint64_t *ret_bytes, struct kern_error *err);
 uint64_t kern_memory_cap(const kern_box *box);
@@ -197,6 +199,14 @@ int32_t kern_known_account(const kern_box *box, uint32_t *ret_uid, uint32_t *ret
 int kern_root_layers(kern_box *box, int32_t fd, const char *folder, uint32_t count, struct kern_error *err);
 /* Their number, 0 for a root from elsewhere. Also in enter. */
 uint32_t kern_get_root_layers(const kern_box *box, const char **ret_folder);
+/* A name that no box has had yet becomes a named volume: `fill` makes the directory NAME in `volumes` (O_RDONLY) of what the root
+ * has at `path`, whole and at once: by rename, under flock() of `volumes`, with nothing else there or an empty directory which
+ * KERN_VOLUMES_UNUSED/NAME still calls unused. Where the root has no directory at `path`, or somebody else was first, it
+ * does nothing and returns 0. */
+#define KERN_VOLUMES_UNUSED ".unused"
+typedef int (*kern_volume_fn)(kern_box *box, void *state, int32_t volumes, const char *name, const char *path,
+                              struct kern_error *err);
+void kern_volume_content(kern_box *box, kern_volume_fn fill, void *state);
 /* What the report and messages call the image. */
 int kern_set_image(kern_box *box, const char *ref, const char *digest, struct kern_error *err);
 /* The image's own command. `entry` goes before whatever the user gave; without a command of the user's `words` follow
