@@ -77,7 +77,7 @@ static int64_t ticks_of(int proc, const char *pid)
     return (int64_t)(user + system + reaped_user + reaped_system);
 }
 
-/* Where no control group counts time (version 1 without a cap on CPUs): what its processes have used. Those whose parents waited
+/* Where no control group counts time (version 1 without its cpuacct hierarchy): what its processes have used. Those whose parents waited
  * for nobody are missing, so it is the least. */
 static int64_t processes_usec(int group)
 {

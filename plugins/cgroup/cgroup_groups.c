@@ -69,6 +69,7 @@ int cgroup_make_group(kern_box *box, struct cgroup_state *state, const char *par
     group->tasks = -1;
     group->kinds = 0;
     group->in_unit = 0;
+    group->counts = 0;
     state->group_count++;
     *ret_group = group;
     return 0;
@@ -95,29 +96,54 @@ static void refuse(struct cgroup_bound *bound, int code)
     bound->code = code;
 }
 
-static int make_one(kern_box *box, struct cgroup_state *state, enum cgroup_kind kind, const char *parent,
-                    struct kern_error *err)
+/* The box's group below `parent`, made if there is none yet; *ret_group is NULL, and *ret_code an errno, where there is none that
+ * the box can enter. */
+static int have_group(kern_box *box, struct cgroup_state *state, const char *parent, uint32_t kinds,
+                      struct cgroup_group **ret_group, int *ret_code, struct kern_error *err)
 {
     struct cgroup_group *group = group_below(state, parent);
+    *ret_group = NULL;
+    *ret_code = EACCES; /* of a group that was made before and cannot be entered */
     if (group == NULL) {
-        int code = 0;
-        int result = cgroup_make_group(box, state, parent, 1, CGROUP_BIT(kind), &group, &code, err);
-        if (result < 0)
+        int result = cgroup_make_group(box, state, parent, 1, kinds, &group, ret_code, err);
+        if (result < 0 || *ret_code != 0)
             return result;
-        if (code != 0) {
-            refuse(&state->bound[kind], code);
-            return 0;
-        }
         group->version = 1;
         /* Writing to cgroup.procs waits for an RCU grace period, some milliseconds; a single-threaded process that
          * writes "0" to tasks takes no such lock (since Linux 5.5). Whether it may is judged by who opened it. */
         group->tasks = openat(group->dir, "tasks", O_WRONLY | O_CLOEXEC);
-        if (group->tasks < 0)
-            refuse(&state->bound[kind], errno);
+        *ret_code = errno;
     }
-    if (group->tasks >= 0)
+    *ret_group = group->tasks >= 0 ? group : NULL;
+    return 0;
+}
+
+static int make_one(kern_box *box, struct cgroup_state *state, enum cgroup_kind kind, const char *parent,
+                    struct kern_error *err)
+{
+    struct cgroup_group *group;
+    int code, result = have_group(box, state, parent, CGROUP_BIT(kind), &group, &code, err);
+    if (result < 0)
+        return result;
+    if (group == NULL)
+        refuse(&state->bound[kind], code);
+    else
         group->kinds |= CGROUP_BIT(kind);
     return 0;
+}
+
+/* What a box used is known only to a group: the kernel forgets the times of what it kills together with the box's first process.
+ * Where there is none, the report has what was waited for. */
+static int make_accounts(kern_box *box, struct cgroup_state *state, const struct cgroup_map *map,
+                         struct kern_error *err)
+{
+    struct cgroup_group *group;
+    if (state->group_count == 0 || map->accounts.own[0] == '\0')
+        return 0;
+    int code, result = have_group(box, state, map->accounts.own, 0, &group, &code, err);
+    if (result == 0 && group != NULL)
+        group->counts = 1;
+    return result;
 }
 
 int cgroup_v1_make(kern_box *box, struct cgroup_state *state, const struct cgroup_map *map,
@@ -130,5 +156,5 @@ int cgroup_v1_make(kern_box *box, struct cgroup_state *state, const struct cgrou
         if (result < 0)
             return result;
     }
-    return 0;
+    return make_accounts(box, state, map, err);
 }

@@ -166,6 +166,15 @@ static void consider(const struct mount_line *mount, const char *self_cgroup, co
         *where = found;
 }
 
+static void consider_v1(const struct mount_line *mount, const char *self_cgroup, struct cgroup_map *map)
+{
+    for (enum cgroup_kind kind = 0; kind < CGROUP_KINDS; kind++)
+        if (list_has(mount->super, cgroup_controller_v1(kind)))
+            consider(mount, self_cgroup, cgroup_controller_v1(kind), &map->v1[kind]);
+    if (list_has(mount->super, "cpuacct"))
+        consider(mount, self_cgroup, "cpuacct", &map->accounts);
+}
+
 void cgroup_map_parse(const char *mountinfo, const char *self_cgroup, struct cgroup_map *ret_map)
 {
     memset(ret_map, 0, sizeof(*ret_map));
@@ -177,9 +186,7 @@ void cgroup_map_parse(const char *mountinfo, const char *self_cgroup, struct cgr
         if (slice_is(mount.type, "cgroup2"))
             consider(&mount, self_cgroup, NULL, &ret_map->v2);
         else if (slice_is(mount.type, "cgroup"))
-            for (enum cgroup_kind kind = 0; kind < CGROUP_KINDS; kind++)
-                if (list_has(mount.super, cgroup_controller_v1(kind)))
-                    consider(&mount, self_cgroup, cgroup_controller_v1(kind), &ret_map->v1[kind]);
+            consider_v1(&mount, self_cgroup, ret_map);
     }
 }
 

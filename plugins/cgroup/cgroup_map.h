@@ -18,6 +18,7 @@ struct cgroup_place {
 
 struct cgroup_map {
     struct cgroup_place v1[CGROUP_KINDS];
+    struct cgroup_place accounts; /* v1: cpuacct, which caps nothing and counts CPU time */
     struct cgroup_place v2;
 };
 

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#define CGROUP_GROUPS_MAX (CGROUP_KINDS + 1)
+#define CGROUP_GROUPS_MAX (CGROUP_KINDS + 2) /* one of version 2, one that counts CPU time */
 #define CGROUP_BIT(kind)  (1u << (kind))
 #define CGROUP_ALL        (CGROUP_BIT(CGROUP_KINDS) - 1)
 
@@ -56,6 +56,7 @@ struct cgroup_group {
     int32_t dir;      /* O_PATH */
     int32_t tasks;    /* v1: enter writes itself into it; -1 otherwise */
     uint32_t in_unit; /* it stands in a unit that systemd was asked for */
+    uint32_t counts;  /* v1: CPU time */
 };
 
 /* Caps on all boxes of the user together; 0: none. */

@@ -74,6 +74,21 @@ static int64_t throttled(const struct cgroup_group *cpu)
     return ns < 0 ? -1 : ns / 1000;
 }
 
+/* v2 counts without any controller; v1, in nanoseconds, where there is a group for it. */
+static int64_t cpu_time(const struct cgroup_state *state)
+{
+    int64_t us = -1;
+    for (uint32_t i = 0; i < state->group_count; i++) {
+        const struct cgroup_group *group = &state->group[i];
+        int64_t ns = group->counts ? number_in(group, "cpuacct.usage") : -1;
+        if (group->version == 2)
+            us = field_in(group, "cpu.stat", "usage_usec");
+        else if (ns >= 0)
+            us = ns / 1000;
+    }
+    return us;
+}
+
 void cgroup_collect(kern_box *box, void *opaque, struct kern_usage *ret_usage)
 {
     (void)box; /* the hook has it for those who need it */
@@ -92,9 +107,7 @@ void cgroup_collect(kern_box *box, void *opaque, struct kern_usage *ret_usage)
     if (usage.oom_kills > 0 && usage.oom_own != 1)
         usage.oom_fleet = fleet_cap_hit(state, memory);
     usage.peak_pids = number_in(pids, "pids.peak"); /* Linux 6.1 */
-    for (uint32_t i = 0; i < state->group_count; i++)
-        if (state->group[i].version == 2) /* counted there without any controller */
-            usage.cpu_us = field_in(&state->group[i], "cpu.stat", "usage_usec");
+    usage.cpu_us = cpu_time(state);
     usage.throttled_us = throttled(cgroup_group_of(state, CGROUP_CPU));
     *ret_usage = usage;
 }

@@ -28,6 +28,7 @@ static void map_v1(void **unused)
     assert_int_equal(map.v1[CGROUP_MEMORY].mount_length, strlen("/sys/fs/cgroup/memory"));
     assert_int_equal(map.v1[CGROUP_MEMORY].read_only, 0);
     assert_string_equal(map.v1[CGROUP_CPU].own, "/sys/fs/cgroup/cpu,cpuacct/x");
+    assert_string_equal(map.accounts.own, "/sys/fs/cgroup/cpu,cpuacct/x");
     assert_string_equal(map.v1[CGROUP_CPUSET].own, "/sys/fs/cgroup/cpuset");
     assert_string_equal(map.v1[CGROUP_PIDS].own, "/sys/fs/cgroup/pids");
     assert_int_equal(map.v1[CGROUP_PIDS].read_only, 1);
@@ -74,7 +75,8 @@ static void map_container_without_namespace(void **unused)
                      &map);
     assert_string_equal(map.v1[CGROUP_MEMORY].own, "/sys/fs/cgroup/memory/job");
     assert_string_equal(map.v1[CGROUP_PIDS].own, "/sys/fs/cgroup/pids");
-    assert_string_equal(map.v1[CGROUP_CPU].own, "");    /* a name that only begins alike */
+    assert_string_equal(map.v1[CGROUP_CPU].own, ""); /* a name that only begins alike */
+    assert_string_equal(map.accounts.own, "");
     assert_string_equal(map.v1[CGROUP_CPUSET].own, ""); /* mounted from outside of the namespace */
     cgroup_map_parse(mounts, "4:memory:/../other\n", &map);
     assert_string_equal(map.v1[CGROUP_MEMORY].own, "");
