@@ -94,9 +94,9 @@ class Command(Run):
         self.assertEqual(self.host("true", env=env).report["limits"], {})
 
     def test_profiles(self):
-        env = self.own_config('[[vcpu]]\nname = "mine"\nnice = 4\ncpuset = "0"\nmemory = "80m"\n')
+        env = self.own_config('[[vcpu]]\nname = "mine"\nnice = 8\ncpuset = "0"\nmemory = "80m"\n')
         result = self.host("sh", "-c", "nice; grep Cpus_allowed_list /proc/self/status", options=["-q", "vcpu:mine"], env=env)
-        self.assertEqual(result.out.split(), ["4", "Cpus_allowed_list:", "0"], result)
+        self.assertEqual(result.out.split(), ["8", "Cpus_allowed_list:", "0"], result)
         self.assertEqual(result.report["limits"]["memory"]["asked"], 80 << 20)
 
     def test_refusals(self):

@@ -1,6 +1,7 @@
 """Tries to exceed each limit, once for each way that somebody can come to run kern on this machine, and writes down what held:
 /host/results/COLUMN.json, of which tests/vm/limits_table makes the table of docs/LIMITS.md. Runs in the tests' virtual
-machine, as root. Usage: table.py COLUMN...: v1-root v2-root v2-delegated systemd-user session"""
+machine, as root. Usage: table.py COLUMN...: v1-root v2-root v2-delegated systemd-user session
+It starts itself once for each column, by that way: table.py --attempt, which prints the cells."""
 
 import json
 import os
@@ -20,19 +21,17 @@ WAYS = {
     "systemd-user": [*SERVICE, "--machine=box@.host", "--user"],
     "session": [*SERVICE, "-p", "User=box", "-p", "PAMName=login", "-p", "WorkingDirectory=/"],
 }
-EAT = "x = bytearray()\nfor i in range({0}): x += b'x' * (1 << 20)\nprint('ate')"
 WIDEN = "import os\ntry: os.sched_setaffinity(0, {0, 1})\nexcept OSError: pass\nprint(os.sched_getaffinity(0))"
 
 
 class Box:
-    def __init__(self, way, *options, command):
-        path = "/root/report" if way.endswith("root") else "/home/box/report"
-        if os.path.exists(path):
-            os.remove(path)
-        words = [*WAYS[way], KERN, "box", "--no-view", "--report", path, *options, "--", *command]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    def __init__(self, *options, command):
+        ours, theirs = os.pipe()  # takes a report without anybody reading
+        words = [KERN, "box", "--no-view", f"--report=fd:{theirs}", "-v", f"{PROBE}:/probe:ro", *options, "--", *command]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, pass_fds=[theirs])
+        os.close(theirs)
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
-        with open(path, encoding="utf-8") as file:
+        with os.fdopen(ours, encoding="utf-8") as file:
             self.report = json.load(file)
         self.fault = (self.report["fault"] or {}).get("type")
         self.usage = self.report["usage"]
@@ -50,39 +49,39 @@ class Box:
         return "no: " + (reason.group(1).strip() if reason else limit["by"])
 
 
-def eat(way, mib, *options):
-    return Box(way, *options, command=["/usr/bin/python3", "-c", EAT.format(mib)])
+def eat(mib, *options):
+    return Box(*options, command=["/probe", "eat", str(mib)])
 
 
-def memory(way):
-    box = eat(way, 200, "-m", "64m")
+def memory():
+    box = eat(200, "-m", "64m")
     return box.verdict("memory", box.code == 137 and box.fault == "oom")
 
 
-def swap(way):
-    without = eat(way, 90, "-m", "64m")
-    ample = eat(way, 90, "-m", "64m", "--memory-swap-max", "200m")
+def swap():
+    without = eat(90, "-m", "64m")
+    ample = eat(90, "-m", "64m", "--memory-swap-max", "200m")
     return without.verdict("swap", without.code == 137 and ample.code == 0)
 
 
-def pids(way):
-    box = Box(way, "--pids-limit", "20", "-v", f"{PROBE}:/probe:ro", command=["/probe", "forks", "60"])
+def pids():
+    box = Box("--pids-limit", "20", command=["/probe", "forks", "60"])
     return box.verdict("pids", box.out.split()[1:] == [str(box.usage["peak_pids"] - 1), "11"] and box.usage["peak_pids"] <= 20)
 
 
-def cpu(way):
-    box = Box(way, "--cpus", "0.2", "--timeout", "2.5", command=["/bin/sh", "-c", "(while :; do :; done) & while :; do :; done"])
+def cpu():
+    box = Box("--cpus", "0.2", "--timeout", "1.5", command=["/bin/sh", "-c", "(while :; do :; done) & while :; do :; done"])
     return box.verdict("cpu", box.usage["cpu_ms"] < box.usage["wall_ms"] * 0.3)
 
 
-def cpuset(way):
-    box = Box(way, "--cpuset-cpus", "0", command=["/usr/bin/python3", "-c", WIDEN])
+def cpuset():
+    box = Box("--cpuset-cpus", "0", command=["/usr/bin/python3", "-IS", "-c", WIDEN])
     return box.verdict("cpuset", box.out == "{0}\n")
 
 
-def io(way):
+def io():
     """A weight is a share among those who wait for one disk, which an emulated machine is too slow to show."""
-    box = Box(way, "--io-weight", "50", command=["true"])
+    box = Box("--io-weight", "50", command=["true"])
     limit = box.report["limits"]["io"]
     if limit["by"] == "none":
         return box.verdict("io", False)
@@ -102,12 +101,15 @@ def prepare():
 
 
 def main():
+    if sys.argv[1] == "--attempt":
+        print(json.dumps({row: attempt() for row, attempt in ROWS.items()}))
+        return
     prepare()
     for column in sys.argv[1:]:
-        cells = {}
-        for row, attempt in ROWS.items():
-            cells[row] = attempt(column)
-            print(f"{column}: {row}: {cells[row]}", flush=True)
+        words = [*WAYS[column], "env", f"KERN={KERN}", sys.executable, "-I", os.path.abspath(__file__), "--attempt"]
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=200)
+        cells = json.loads(done.stdout)
+        print(f"{column}: {cells}", flush=True)
         with open(f"/host/results/{column}.json", "w", encoding="utf-8") as file:
             json.dump(cells, file)
 

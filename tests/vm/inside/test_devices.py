@@ -126,7 +126,7 @@ class Devices(Boxes):
         pass
 
     def python(self, profile, script, **more):
-        return self.good(profile, "python3", "-c", script, **more).out
+        return self.good(profile, "python3", "-IS", "-c", script, **more).out
 
     def test_nodes(self):
         """Opened and asked who it is, by what only such a device understands; and no other node is in the box."""
@@ -148,7 +148,7 @@ class Devices(Boxes):
         node = TOML.split('input = ["')[1].split('"')[0]
         script = (f"import os; fd = os.open('/dev/input/{node}', os.O_RDONLY); print('reads', flush=True);"
                   "print(os.read(fd, 24)[16:20].hex())")
-        with self.start("input", "python3", "-c", script) as process:
+        with self.start("input", "python3", "-IS", "-c", script) as process:
             self.assertEqual(process.stdout.readline(), "reads\n")
             for value in (1, 0):
                 os.write(KEYS, struct.pack("QQHHi", 0, 0, 1, 30, value) + struct.pack("QQHHi", 0, 0, 0, 0, 0))
@@ -160,7 +160,7 @@ class Devices(Boxes):
                   "os.write(fd, b'ping'); print(os.read(fd, 4).decode())")
         other = os.open("/dev/ttyGS0", os.O_RDWR | os.O_NOCTTY)
         tty.setraw(other)
-        with self.start("uart", "python3", "-c", script) as process:
+        with self.start("uart", "python3", "-IS", "-c", script) as process:
             self.assertEqual(os.read(other, 4), b"ping")
             os.write(other, b"pong")
             out, err = process.communicate(timeout=60)

@@ -234,7 +234,7 @@ class Devices(Boxes):
     # ---- A hostile program (tests/vm/attack)
 
     def attack(self, profile, kind):
-        races = os.environ.get("KERN_RACES", "300")
+        races = os.environ.get("KERN_RACES", "150")
         result = self.box(profile, "/usr/local/bin/attack", kind, races)
         self.assertEqual((result.code, result.out), (0, ""), result)
 
@@ -269,7 +269,7 @@ class Devices(Boxes):
 
     def test_spi(self):
         script = "import os, fcntl; fd = os.open('/dev/spidev0.0', os.O_RDWR); print(fcntl.ioctl(fd, 0x80016b01, b'x'))"
-        self.good("spi", "python3", "-c", script)
+        self.good("spi", "python3", "-IS", "-c", script)
         self.assertNotEqual(self.box(None, "ls", "/dev/spidev0.0").code, 0)
 
     def test_a_misc_device_that_is_harmless(self):

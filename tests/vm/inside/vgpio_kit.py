@@ -111,7 +111,7 @@ extra = ["/dev/uleds"]
 
 # Both interfaces of the kernel without a library: lines v1|v2 get LINE | set LINE VALUE | edge LINE | turn LINE (from input to
 # output, high). And: lines NODE keep|let LINE, for an unplugging.
-LINES = """#!/usr/bin/python3
+LINES = """#!/usr/bin/python3 -IS
 import errno, fcntl, os, struct, sys, time
 api, what, line = sys.argv[1], sys.argv[2], int(sys.argv[3])
 value = int(sys.argv[4]) if len(sys.argv) > 4 else 0
