@@ -290,6 +290,8 @@ struct kern_box {
     bool paused;              /* its processes are frozen */
     bool stopping;            /* asked to end: nothing new starts in it */
     bool reentered;           /* child: this is an exec'd command's process */
+    bool own_file_at_risk;    /* a process of the box could change kern's own file, if it came to it */
+    void *program_room;       /* see program.c */
     uint32_t sent;            /* child: descriptors handed to kern */
     bool resting;             /* between two runs of --restart */
     bool restart;             /* another run follows */

@@ -3,6 +3,7 @@
 #include "inner.h"
 
 #include "cleanup.h"
+#include "program.h"
 #include "sys.h"
 
 #include <elf.h>
@@ -22,84 +23,6 @@ static const char *path_of(const kern_box *box)
     return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
-/* What the file is run by: its #! line, or the loader that an ELF program names. "" when there is none. */
-static void read_interpreter(int fd, char *ret_path, size_t size)
-{
-    char head[4096];
-    ret_path[0] = '\0';
-    long length = sys_read(fd, head, sizeof(head) - 1);
-    if (length < 4)
-        return;
-    head[length] = '\0';
-    const char *from = NULL;
-    size_t most = 0;
-    if (head[0] == '#' && head[1] == '!') {
-        from = head + 2 + strspn(head + 2, " \t");
-        most = strcspn(from, " \t\n");
-    } else if (memcmp(head, ELFMAG, SELFMAG) == 0 && head[EI_CLASS] == ELFCLASS64 &&
-               (size_t)length > sizeof(Elf64_Ehdr)) {
-        Elf64_Ehdr header;
-        memcpy(&header, head, sizeof(header));
-        for (unsigned i = 0;
-             i < header.e_phnum && header.e_phoff + (i + 1) * sizeof(Elf64_Phdr) <= (size_t)length; i++) {
-            Elf64_Phdr segment;
-            memcpy(&segment, head + header.e_phoff + i * sizeof(segment), sizeof(segment));
-            if (segment.p_type == PT_INTERP && segment.p_offset < (size_t)length) {
-                from = head + segment.p_offset;
-                most = strnlen(from, (size_t)length - segment.p_offset);
-            }
-        }
-    }
-    if (from == NULL || most >= size)
-        return;
-    memcpy(ret_path, from, most);
-    ret_path[most] = '\0';
-}
-
-/* Where a filter keeps openat2 back: is it kern's own file that stands at the end of the name? */
-static bool leads_to_kern(const char *name)
-{
-    struct stat there, own;
-    return fstatat(AT_FDCWD, name, &there, 0) == 0 && fstatat(AT_FDCWD, "/proc/self/exe", &own, 0) == 0 &&
-           there.st_dev == own.st_dev && there.st_ino == own.st_ino;
-}
-
-static int open_program(const char *name)
-{
-    int fd = sys_open_beneath(AT_FDCWD, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
-    if (fd != -ENOSYS && fd != -EPERM)
-        return fd;
-    return leads_to_kern(name) ? -ELOOP : sys_open(AT_FDCWD, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
-}
-
-/* A root may make any of its names a link to /proc/self/exe, and that is kern's own file on the host. Returns -ELOOP for a program
- * that is reached through such a link, itself or what runs it. */
-static int check_path(const char *file)
-{
-    char name[PATH_MAX];
-    if (strlen(file) >= sizeof(name))
-        return -ENAMETOOLONG;
-    memcpy(name, file, strlen(file) + 1);
-    for (int level = 0; level < 6 && name[0] != '\0'; level++) {
-        int fd = open_program(name);
-        if (fd == -ELOOP)
-            return -ELOOP;
-        if (fd < 0)
-            return 0; /* unreadable or missing: for execve to say */
-        read_interpreter(fd, name, sizeof(name));
-        (void)sys_close(fd); /* only read */
-    }
-    return 0;
-}
-
-static int try_exec(const kern_box *box, const char *file)
-{
-    int failed = check_path(file);
-    if (failed != 0)
-        return failed;
-    return (int)sys_call(SYS_execve, SYS_P(file), SYS_P(box->command), SYS_P(box->child_env), 0, 0, 0);
-}
-
 /* The command's own mask comes back at the very last moment: until here kern's forwarded signals wait. */
 static void restore_signals(const kern_box *box)
 {
@@ -107,7 +30,7 @@ static void restore_signals(const kern_box *box)
                    0); /* valid arguments */
 }
 
-static int exec_along_path(const kern_box *box, char *tried, size_t size)
+static int exec_along_path(kern_box *box, char *tried, size_t size)
 {
     const char *name = box->command[0];
     int result = -ENOENT;
@@ -117,7 +40,7 @@ static int exec_along_path(const kern_box *box, char *tried, size_t size)
             memcpy(tried, part, length);
             tried[length] = '/';
             memcpy(tried + length + 1, name, strlen(name) + 1);
-            int failed = try_exec(box, length > 0 ? tried : name);
+            int failed = core_program_execute(box, length > 0 ? tried : name);
             if (failed != -ENOENT && failed != -ENOTDIR && failed != -EACCES)
                 return failed;
             if (failed == -EACCES || sys_call(SYS_faccessat, AT_FDCWD, SYS_P(tried), 0, 0, 0, 0) == 0)
@@ -205,7 +128,7 @@ int core_exec_command(kern_box *box, struct kern_error *err)
     restore_signals(box);
     int failed = 0;
     if (strchr(name, '/') != NULL) {
-        failed = try_exec(box, name);
+        failed = core_program_execute(box, name);
         if (failed == -ENOENT && sys_call(SYS_faccessat, AT_FDCWD, SYS_P(name), 0, 0, 0, 0) == 0)
             failed = -ELIBBAD;
     } else if (name[0] == '\0') {

@@ -8,6 +8,7 @@
 #include "cleanup.h"
 #include "clone.h"
 #include "mounts.h"
+#include "program.h"
 #include "sys.h"
 
 #include <linux/futex.h>
@@ -131,6 +132,7 @@ int core_launch(kern_box *box, struct kern_error *err)
     bool maps_are_ours = box->ids.how == KERN_IDS_PARENT || box->ids.how == KERN_IDS_HELPER;
     atomic_store(&box->shared->go, maps_are_ours ? 0 : 1);
     core_offer_trees(box);
+    box->own_file_at_risk = core_program_is_at_risk(&box->ids);
     int failed = box->fork_style ? 0 : map_stacks(box, err);
     if (failed == 0 && box->ids.shifted != 0)
         failed = core_detach_sources(box, err);
@@ -167,6 +169,7 @@ void core_launch_undo(kern_box *box)
 
 void core_launch_forget(kern_box *box)
 {
+    core_program_forget(box);
     if (box->outer_stack != NULL)
         (void)munmap(box->outer_stack - GUARD_SIZE,
                      2 * (GUARD_SIZE + STACK_SIZE)); /* as map_stacks() made it */

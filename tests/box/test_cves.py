@@ -44,8 +44,8 @@ class Cases(Hostile):
             self.assertNotIn("bin/kern", out)
         self.assertEqual(digest(kerntest.KERN), before)
 
-    def test_cve_2019_5736_loader_of_the_image(self):
-        """The real attack, on a copy of kern that belongs to the caller: the box's own loader runs in kern's name."""
+    def own_kern(self):
+        """A copy of kern that belongs to the caller, as below a home."""
         prefix = self.folder()
         for part in ("bin", "lib"):
             source = os.path.join(os.path.dirname(os.path.dirname(kerntest.KERN)), part)
@@ -56,20 +56,80 @@ class Cases(Hostile):
             shutil.copytree(os.path.join(os.path.dirname(os.path.dirname(kerntest.KERN)), "lib/kern"), prefix + "/lib/kern")
         os.chmod(kern, 0o755)
         kerntest.give(prefix, self.me)
+        return kern
+
+    def own_run(self, kern, *words):
+        return subprocess.run([kern, *words], env={"PATH": kerntest.BOX_PATH, "HOME": self.me.home}, capture_output=True, text=True,
+                              check=False, cwd="/", stdin=subprocess.DEVNULL, timeout=30, **self.me.popen)
+
+    def root_with_loader(self):
+        """A root whose loader of programs writes to the program that it is asked to load."""
         root = self.hostile_root()
-        self.replace(root, "bin/evil", "/proc/self/exe")
-        os.mkdir(root + "/lib64")
         loader = kerntest.program("loader", "-nostdlib", "-static", "-fno-stack-protector", "-Wl,-e,probe_start")
         for name in ("lib64/ld-linux-x86-64.so.2", "lib/ld-linux-aarch64.so.1"):
             os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
             shutil.copy(loader, os.path.join(root, name))
         kerntest.give(root, self.me)
+        return root
+
+    def test_cve_2019_5736_loader_of_the_image(self):
+        """The real attack, on a copy of kern that belongs to the caller: the box's own loader runs in kern's name."""
+        kern, root = self.own_kern(), self.root_with_loader()
+        self.replace(root, "bin/evil", "/proc/self/exe")
         before = digest(kern)
-        env = {"PATH": kerntest.BOX_PATH, "HOME": self.me.home}
-        done = subprocess.run([kern, "box", "-q", "--rootfs", root, "--", "/bin/evil"], env=env, capture_output=True,
-                              text=True, check=False, cwd="/", **self.me.popen)
+        done = self.own_run(kern, "box", "-q", "--rootfs", root, "--", "/bin/evil")
         self.assertEqual(digest(kern), before, done)
         self.assertNotIn("open for writing", done.stdout)
+
+    def test_cve_2019_5736_a_name_that_is_swapped(self):
+        """The same against kern exec, by a program of the box that swaps the name between kern's look at it and the exec: a link
+        for a program, and a script that such a link runs for one that is fine."""
+        kern, root = self.own_kern(), self.root_with_loader()
+        self.replace(root, "bin/busybox-link", "/proc/self/exe")
+        for name, text in (("evil", "#!/proc/self/exe\n"), ("fine", "#!/bin/busybox true\n")):
+            kerntest.write(f"{root}/bin/{name}", text, 0o755)
+        shutil.copy2(f"{root}/bin/busybox", f"{root}/bin/busybox-true")
+        kerntest.give(root, self.me)
+        before, seen = digest(kern), set()
+        for one, other in (("busybox-link", "busybox-true"), ("evil", "fine")):
+            name = self.me.name + "-swaps-" + one
+            self.own_run(kern, "box", name, "-d", "-q", "--rootfs", root, "--", "/bin/probe", "swap", f"/bin/{one}", f"/bin/{other}")
+            for _ in range(2 if self.me.is_root else 25):
+                done = self.own_run(kern, "exec", name, "--", f"/bin/{one}", "true")
+                seen.add(done.returncode)
+                if "overwrite" in done.stdout:  # a box without the owner's ids may have it run: it is confined
+                    self.assertIn("Permission denied", done.stdout)
+            self.own_run(kern, "kill", name)
+        self.assertEqual(digest(kern), before)
+        self.assertTrue(seen & {0, 126}, seen)
+
+    def test_programs_of_a_box_that_could_change_kern(self):
+        """Where kern belongs to the caller it follows links and #! lines itself: as the kernel does."""
+        kern, root = self.own_kern(), self.hostile_root()
+        scripts = {"a/plain": "#!/bin/sh\necho $0 $#\n", "a/argued": "#!  /bin/sh   -e -u  \necho no\n", "a/cut": "#!/bin/busybox echo",
+                   "a/chain": "#!/a/twice one two\n", "a/twice": "#!/bin/busybox echo\n", "a/loop": "#!/a/loop\n",
+                   "a/none": "#!/a/missing\n", "a/empty": "", "a/foreign": "\x7fELF\2\1\1" + "\0" * 9 + "\2\0\xf3\0" + "\0" * 44}
+        for name, text in scripts.items():
+            os.makedirs(f"{root}/a", exist_ok=True)
+            with open(f"{root}/{name}", "w", encoding="latin-1") as file:
+                file.write(text)
+            os.chmod(f"{root}/{name}", 0o755)
+        os.symlink("../a/plain", f"{root}/bin/linked")
+        kerntest.write(f"{root}/a/unmarked", "#!/bin/sh\n", 0o644)
+        kerntest.give(root, self.me)
+        name = self.me.name + "-own"
+        self.own_run(kern, "box", name, "-d", "-q", "--rootfs", root, "--", "sleep", "60")
+        for word, code, out in (("/a/plain", 0, "/a/plain 2"), ("linked", 0, "/bin/linked 2"), ("/a/cut", 0, "/a/cut x y"),
+                                ("/a/chain", 0, "/a/twice one two /a/chain x y"), ("/a/argued", 2, ""), ("/a/loop", 126, ""),
+                                ("/a/none", 127, "loader is not in the box"), ("/a/empty", 126, "not a program"),
+                                ("/a/foreign", 126, "built for riscv64"), ("/a/unmarked", 126, "Permission denied"),
+                                ("/a", 126, ""), ("nothing", 127, "not found")):
+            for verb in (["exec", name], ["box", "-q", "--rootfs", root]):
+                with self.subTest(word=word, verb=verb[0]):
+                    done = self.own_run(kern, *verb, "--", word, "x", "y")
+                    self.assertEqual(done.returncode, code, done)
+                    self.assertIn(out, done.stdout if code == 0 else done.stderr)
+        self.own_run(kern, "kill", name)
 
     def test_cve_2024_21626_leaked_directory_as_working_directory(self):
         for number in (*range(3, 41), 100):

@@ -312,6 +312,17 @@ static int probe_overwrite(int argc, char **argv)
     return fd < 0 || write(fd, "overwritten", 11) != 11 ? 1 : 0;
 }
 
+/* swap A B: exchanges two names until it is ended. */
+static int probe_swap(int argc, char **argv)
+{
+    (void)argc;
+    printf("swapping\n");
+    fflush(stdout);
+    while (syscall(SYS_renameat2, AT_FDCWD, argv[0], AT_FDCWD, argv[1], 2 /* RENAME_EXCHANGE */) == 0)
+        continue;
+    return show("swap", -1);
+}
+
 /* nice: the priority we run at. */
 static int probe_nice(int argc, char **argv)
 {
@@ -348,7 +359,7 @@ int main(int argc, char **argv)
         {"fds", probe_fds, 0},     {"nice", probe_nice, 0},     {"overwrite", probe_overwrite, 0},
         {"eat", probe_eat, 1},     {"forks", probe_forks, 1},   {"orphan", probe_orphan, 0},
         {"gosu", probe_gosu, 1},   {"catch", probe_catch, 1},   {"mask", probe_mask, 0},
-        {"write", probe_write, 2}, {"cpus", probe_cpus, 0},
+        {"write", probe_write, 2}, {"cpus", probe_cpus, 0},     {"swap", probe_swap, 2},
     };
     for (size_t i = 0; argc > 1 && i < sizeof(probes) / sizeof(probes[0]); i++)
         if (strcmp(argv[1], probes[i].name) == 0 && argc - 2 >= probes[i].least)
