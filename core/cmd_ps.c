@@ -160,9 +160,22 @@ static void age_text(int64_t seconds, char *ret_text, size_t size)
                    units[i].unit); /* sized for it */
 }
 
+/* Of a script its first line: a table has one line for each box. */
+static void command_text(const char *command, bool whole, char *ret_text, size_t size)
+{
+    char first[512];
+    size_t length = strcspn(command, "\n");
+    if (whole || command[length] == '\0') {
+        core_escape(command, ret_text, size);
+        return;
+    }
+    (void)snprintf(first, sizeof(first), "%.*s ...", (int)length, command); /* a very long line is cut */
+    core_escape(first, ret_text, size);
+}
+
 static void print_row(const struct core_record *record, time_t now, int name_width, int room)
 {
-    char state[40], age[24], clean[1024];
+    char state[40], age[24], clean[4096];
     const char *command = core_record_get(record, "command"), *health = health_of(record);
     int64_t since = core_record_number(record, record->exited ? "ended" : "started", now);
     age_text((int64_t)now - since, age, sizeof(age));
@@ -172,12 +185,14 @@ static void print_row(const struct core_record *record, time_t now, int name_wid
     else
         (void)snprintf(state, sizeof(state), "%s%s%s", status_of(record), health != NULL ? " " : "",
                        health != NULL ? health : ""); /* words are short */
-    core_escape(command != NULL ? command : "", clean, sizeof(clean));
+    command_text(command != NULL ? command : "", room == 0, clean, sizeof(clean));
+    if (room == 0)
+        room = (int)sizeof(clean);
     (void)printf("%-*s  %7d  %-18s  %5s  %.*s\n", name_width, record->name, record->pid, state, age,
                  room > 10 ? room : 10, clean); /* checked when standard output is closed */
 }
 
-/* Fits the terminal; a pipe gets everything. */
+/* Fits the terminal; a pipe gets whole lines. */
 static int line_width(void)
 {
     struct winsize size;
@@ -194,7 +209,9 @@ static void print_table(const struct core_records *records, const struct filter 
         if (is_shown(filter, &records->item[i]) && length > width)
             width = length;
     }
-    room = line_width() - width - 40;
+    room = kern_get_int(filter->flags, "no-trunc") != 0 ? 0 : line_width() - width - 40;
+    if (room < 0)
+        room = 10;
     (void)printf("%-*s  %7s  %-18s  %5s  %s\n", width, "NAME", "PID", "STATUS", "AGE",
                  "COMMAND"); /* as above */
     for (size_t i = 0; i < records->count; i++)

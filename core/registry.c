@@ -283,6 +283,10 @@ static void tell_line(const struct sweep *sweep, const char *name, const char *p
         sweep->tell(sweep->context, name, "group", value, 0);
     else if (strcmp(key, "scratch") == 0 && strcmp(value, mine) == 0)
         sweep->tell(sweep->context, name, "scratch", value, core_scratch_size(value));
+    else if (strcmp(key, "device") == 0 && vgpio_sweep_shows(value) != NULL)
+        sweep->tell(sweep->context, name, "device", vgpio_sweep_shows(value), 0);
+    else if (strcmp(key, "project") == 0)
+        sweep->tell(sweep->context, name, "quota", value + strcspn(value, " "), 0);
 }
 
 static void sweep_line(int run, const char *name, const char *pid, const char *key, const char *value)

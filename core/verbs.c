@@ -146,7 +146,7 @@ static const struct core_verb verb_table[] = {
      .run = core_cmd_diff},
     {.name = "ps",
      .summary = "list the boxes",
-     .usage = "ps [-a] [--json|--format TEMPLATE] [-q] [--filter K=V ...]",
+     .usage = "ps [-a] [--json|--format TEMPLATE|-q|--no-trunc] [--filter K=V ...]",
      .options = ps_flags,
      .run = core_cmd_ps},
     {.name = "logs",
@@ -287,9 +287,10 @@ static const struct core_verb verb_table[] = {
     {.name = "recover",
      .summary = "remove what killed boxes left behind",
      .usage = "recover [--dry-run]",
-     .detail = "Lists the boxes whose supervisor was killed, with their control groups and their scratch on "
-               "disk and its "
-               "size, and removes them. Each kern command that looks at boxes or starts one does that, too, "
+     .detail = "Lists the boxes whose supervisor was killed, with their control groups, their scratch on "
+               "disk and its size, files of devices that were given to them and quotas of their volumes, and "
+               "removes them or gives them back. Each kern command that looks at boxes or starts one does "
+               "that, too, "
                "without a word.",
      .options = dry_flags,
      .run = core_cmd_recover},

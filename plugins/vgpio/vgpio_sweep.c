@@ -13,7 +13,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-static void give_back(unsigned base, unsigned uid, unsigned gid, const char *path)
+/* The file, if it is of /sys and belongs to the box still; or -1. */
+static int open_given(unsigned base, const char *path)
 {
     const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
     auto_fd fd = (int)sys_call(SYS_openat2, AT_FDCWD, (long)path, (long)&how, sizeof(how), 0, 0);
@@ -21,10 +22,16 @@ static void give_back(unsigned base, unsigned uid, unsigned gid, const char *pat
     struct stat st;
     if (fd < 0 || fstatfs(fd, &fs) != 0 || fs.f_type != SYSFS_MAGIC || fstat(fd, &st) != 0 ||
         !S_ISREG(st.st_mode) || st.st_uid != base)
-        return;
+        return -1;
+    return steal_fd(&fd);
+}
+
+static void give_back(unsigned base, unsigned uid, unsigned gid, const char *path)
+{
+    auto_fd fd = open_given(base, path);
     char link[40];
     (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
-    if (chown(link, uid, gid) != 0)
+    if (fd >= 0 && chown(link, uid, gid) != 0)
         return; /* the device goes away at this moment, and the file with it */
 }
 
@@ -36,6 +43,16 @@ static void unexport(unsigned chip, unsigned channel)
     auto_fd fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0 || write(fd, text, (size_t)length) != length)
         return; /* a chip that went away took the channel along */
+}
+
+const char *vgpio_sweep_shows(const char *line)
+{
+    unsigned base, uid, gid;
+    int path = 0;
+    if (sscanf(line, "owner %u %u %u %n", &base, &uid, &gid, &path) != 3 || path == 0)
+        return line;
+    auto_fd fd = open_given(base, line + path);
+    return fd >= 0 ? line + path : NULL;
 }
 
 void vgpio_sweep(const char *line)

@@ -4,6 +4,8 @@
 #ifndef VGPIO_SWEEP_H
 #define VGPIO_SWEEP_H
 
+/* What one line is about, for people: a path, or the line itself. NULL when there is nothing left to undo. */
+const char *vgpio_sweep_shows(const char *line);
 /* Undoes one line. A file that went away, or that belongs to somebody else by now, is left alone. */
 void vgpio_sweep(const char *line);
 

@@ -88,6 +88,13 @@ class Detached(LifeCase):
             self.assert_failed(done, 1, 'no field "nonsense"', hint="the fields are: name, pid, ")
         self.assert_failed(self.kern("ps", "--format", "{{.name", report=False), 1, "not a template", hint="{{.name}}")
 
+    def test_a_script_of_many_lines(self):
+        name = self.detach("sh", "-c", "sleep 60\necho two")
+        mine = ("--filter", f"name={name}")
+        self.assertTrue(self.succeed("ps", *mine).endswith("  sh -c sleep 60 ...\n"))
+        self.assertTrue(self.succeed("ps", *mine, "--no-trunc").endswith("  sh -c sleep 60\\x0aecho two\n"))
+        self.assertEqual(self.row(name)["command"], "sh -c sleep 60\necho two")
+
     def test_a_name_is_taken_once(self):
         name = self.detach("sleep", "60")
         done = self.kern("box", name, "-d", "--rootfs", self.root, "--", "true", report=False)
@@ -218,11 +225,17 @@ class Ends(LifeCase):
         self.assertEqual(self.succeed("recover", "--dry-run"), "would clear up after 0 killed boxes, 0.0M of disk\n")
         pid = next(row["pid"] for row in self.ps() if row["name"] == name)
         os.kill(pid, signal.SIGKILL)
+        self.assertTrue(kerntest.eventually(lambda: not os.path.exists(f"/proc/{pid}")))
+        state = next(path for path in (f"{run}/boxes/{name}" for run in self.me.run_directories()) if os.path.exists(path))
+        with open(state, "a", encoding="utf-8") as file:
+            file.write("device owner 0 0 0 /sys/kernel/uevent_seqnum\ndevice owner 7 0 0 /sys/kernel/uevent_seqnum\ndevice pwm 77 3\n")
         self.assertTrue(kerntest.eventually(lambda: f"box '{name}'" in self.succeed("recover", "--dry-run")))
         for words, last in ((("--dry-run",), "would clear up after 1 killed box, "), ((), "cleared up after 1 killed box, ")):
             out = self.succeed("recover", *words)
             self.assertIn(f"box '{name}' (pid {pid})\n", out)
             self.assertRegex(out, rf"  scratch {name}\.{pid}, [0-9.]+M\n")
+            self.assertIn("  device /sys/kernel/uevent_seqnum\n  device pwm 77 3\n", out)
+            self.assertEqual(out.count("uevent_seqnum"), 1)
             self.assertIn(last, out)
         self.assertEqual(self.succeed("recover"), "cleared up after 0 killed boxes, 0.0M of disk\n")
         self.assertIsNotNone(self.row(living))
