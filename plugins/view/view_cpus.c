@@ -64,6 +64,17 @@ uint32_t view_cpus_has(const struct view_cpus *cpus, uint32_t cpu)
     return cpu < VIEW_CPU_MAX ? (uint32_t)(cpus->word[cpu / 64] >> (cpu % 64) & 1) : 0;
 }
 
+uint32_t view_cpus_next(const struct view_cpus *cpus, uint32_t cpu)
+{
+    while (cpu < VIEW_CPU_MAX) {
+        uint64_t rest = cpus->word[cpu / 64] >> (cpu % 64);
+        if (rest != 0)
+            return cpu + (uint32_t)__builtin_ctzll(rest);
+        cpu = (cpu | 63) + 1;
+    }
+    return VIEW_CPU_MAX;
+}
+
 void view_cpus_keep(struct view_cpus *cpus, const struct view_cpus *with)
 {
     for (size_t i = 0; i < WORDS; i++)
@@ -73,9 +84,7 @@ void view_cpus_keep(struct view_cpus *cpus, const struct view_cpus *with)
 size_t view_cpus_format(const struct view_cpus *cpus, char *text, size_t room)
 {
     size_t used = 0;
-    for (uint32_t cpu = 0; cpu < VIEW_CPU_MAX; cpu++) {
-        if (!view_cpus_has(cpus, cpu))
-            continue;
+    for (uint32_t cpu = view_cpus_next(cpus, 0); cpu < VIEW_CPU_MAX; cpu = view_cpus_next(cpus, cpu + 1)) {
         char item[16];
         uint32_t last = cpu;
         while (view_cpus_has(cpus, last + 1))
@@ -105,9 +114,7 @@ void view_cpus_choose(const struct view_cpus *from, uint32_t count, uint32_t see
     }
     uint32_t first = (uint32_t)((uint64_t)(seed * UINT32_C(0x9e3779b1)) * there >> 32);
     uint32_t index = 0;
-    for (uint32_t cpu = 0; cpu < VIEW_CPU_MAX; cpu++) {
-        if (!view_cpus_has(from, cpu))
-            continue;
+    for (uint32_t cpu = view_cpus_next(from, 0); cpu < VIEW_CPU_MAX; cpu = view_cpus_next(from, cpu + 1)) {
         uint32_t behind = (index + there - first) % there;
         if (behind < count)
             add(&chosen, cpu);
@@ -119,12 +126,9 @@ void view_cpus_choose(const struct view_cpus *from, uint32_t count, uint32_t see
 static void take(struct view_cpus *to, uint32_t *left, const struct view_cpus *from,
                  const struct view_cpus *shown, uint32_t wanted)
 {
-    for (uint32_t cpu = 0; *left > 0 && cpu < VIEW_CPU_MAX; cpu++) {
-        if (from->word[cpu / 64] == 0) {
-            cpu |= 63; /* nothing in this word */
-            continue;
-        }
-        if (!view_cpus_has(from, cpu) || view_cpus_has(shown, cpu) != wanted)
+    for (uint32_t cpu = view_cpus_next(from, 0); *left > 0 && cpu < VIEW_CPU_MAX;
+         cpu = view_cpus_next(from, cpu + 1)) {
+        if (view_cpus_has(shown, cpu) != wanted)
             continue;
         add(to, cpu);
         --*left;

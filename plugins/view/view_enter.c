@@ -58,9 +58,8 @@ static int make_cpu_folder(const struct view_state *state, int store, struct ker
     size_t length = view_cpus_format(&state->shown, list, sizeof(list));
     for (size_t i = 0; failed == 0 && i < sizeof(lists) / sizeof(lists[0]); i++)
         failed = make_file(store, lists[i], list, length, err);
-    for (uint32_t cpu = 0; failed == 0 && cpu < VIEW_CPU_MAX; cpu++) {
-        if (!view_cpus_has(&state->shown, cpu))
-            continue;
+    for (uint32_t cpu = view_cpus_next(&state->shown, 0); failed == 0 && cpu < VIEW_CPU_MAX;
+         cpu = view_cpus_next(&state->shown, cpu + 1)) {
         (void)snprintf(path, sizeof(path), CPU_FOLDER "/cpu%u", cpu); /* fits: a number is short */
         failed = make_folder(store, path, err);
     }

@@ -175,10 +175,11 @@ class Loop(Disks):
         box.wait()
 
     def test_kills_at_random_moments(self):
+        """More of them: KERN_KILLS."""
         env = self.disk(persistent="true")
         self.shell("true", options=["vdisk:d"], env=env)
         chance = random.Random(4)
-        for _ in range(12):
+        for _ in range(int(os.environ.get("KERN_KILLS", "12"))):
             box = self.start("box", "-q", "vdisk:d", "--", "sh", "-c", "while :; do dd if=/dev/zero of=/vdisk/d/$$ bs=100k count=20;"
                              "rm /vdisk/d/*; done 2>/dev/null", env=env, report=False)
             time.sleep(chance.uniform(0, 0.12))

@@ -36,6 +36,18 @@ static void lists_round_trip(void **state)
     }
 }
 
+static void the_next_cpu(void **state)
+{
+    (void)state; /* no fixture */
+    struct view_cpus cpus = list("0,63-64,8191");
+    static const uint32_t rows[][2] = {{0, 0},     {1, 63},      {63, 63},     {64, 64},
+                                       {65, 8191}, {8191, 8191}, {8192, 8192}, {9000, 8192}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(view_cpus_next(&cpus, rows[i][0]), rows[i][1]);
+    cpus = list("");
+    assert_int_equal(view_cpus_next(&cpus, 0), VIEW_CPU_MAX);
+}
+
 static void what_is_no_list(void **state)
 {
     (void)state; /* no fixture */
@@ -144,7 +156,7 @@ static void stat_has_a_line_for_each_cpu(void **state)
     (void)view_uptime(&figures, 2, text, sizeof(text));
     assert_string_equal(text, "10.00 15.00\n");
     (void)view_loadavg(&figures, text, sizeof(text));
-    assert_string_equal(text, "0.50 0.25 0.12 1/0 9\n");
+    assert_string_equal(text, "0.50 0.25 0.13 1/0 9\n");
 }
 
 #define BLOCK(number) "processor\t: " number "\nmodel\t: m" number "\n\n"
@@ -234,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_round_trip),
+        cmocka_unit_test(the_next_cpu),
         cmocka_unit_test(what_is_no_list),
         cmocka_unit_test(a_short_buffer_cuts_after_a_whole_cpu),
         cmocka_unit_test(boxes_differ_in_their_choice),
