@@ -58,7 +58,7 @@ class Mcp(unittest.TestCase):
 
 class Copies(unittest.TestCase):
     def test_both_packages_drive_the_same_program(self):
-        for name in ("boot.py", "cell.py", "helper.py", "warm.py"):
+        for name in ("boot.py", "helper.py", "serve.py", "warm.py"):
             texts = []
             for folder in ("python/kern_sandbox", "node/lib"):
                 with open(os.path.join(BINDINGS, folder, "driver", name), encoding="utf-8") as file:

@@ -2,10 +2,8 @@
 // The Python programs that boxes run, and the frames that they speak (see driver).
 
 const fs = require("node:fs");
-const os = require("node:os");
 const path = require("node:path");
-const { randomBytes } = require("node:crypto");
-const { SandboxError } = require("./errors.js");
+const { memoryFile } = require("./process.js");
 const { Result } = require("./result.js");
 
 const HEADER = 9;
@@ -21,7 +19,6 @@ function command(name) {
   return ["python3", "-c", (cache[`${name} -c`] ??= source(name).toString("utf8").split("\n").filter((line) => !line.startsWith("#")).join("\n"))];
 }
 
-const oneCall = () => command("boot.py");
 const warm = () => command("warm.py");
 
 function frame(kind, body) {
@@ -35,29 +32,44 @@ function cell(kind, code, mark) {
   return Buffer.concat(frame(kind, Buffer.concat([mark, Buffer.from(code, "utf8")])));
 }
 
-// The code before its last line that is not indented, and the rest behind as many line breaks: only there can a last
-// expression be. The rest is empty where that takes the whole syntax to tell.
+const GOES_ON = /[)\]}]|(?:elif|else|except|finally)\b/y; // a line that belongs to the statement before it
+// What is no expression for sure: by its first word, or an assignment.
+const WORD = /^\s*(?:assert|async|break|class|continue|def|del|for|from|global|if|import|nonlocal|pass|raise|return|try|while|with)\b/;
+const ASSIGNED = /^\s*(?![^=\n]*\blambda\b)[A-Za-z_][\w.,:[\] \t]*(?:\*\*|\/\/|<<|>>|[-+*/%&|^@])?(?<!:)=(?!=)/;
+const WHOLE = /[\r\f]|\b__future__\b|^(?:.*\n)?.*coding[:=]/; // code that cannot be cut in two
+
+// [what runs the last part, the code before its last statement, that and what follows behind as many line breaks]: only
+// there can a last expression be. None runs it when it takes the whole syntax to tell.
 function split(code) {
   let at = code.length;
+  const goesOn = () => {
+    if (" \t\n#".includes(code.charAt(at))) return true;
+    GOES_ON.lastIndex = at;
+    return GOES_ON.test(code);
+  };
   do {
-    at = at > 0 ? code.lastIndexOf("\n", at - 1) : -1;
-  } while (at >= 0 && " \t\n#".includes(code.charAt(at + 1)));
-  const start = at + 1;
-  if (" \t\n#*".includes(code.charAt(start)) || /[\r\f]/.test(code)) return [code, ""];
-  return [code.slice(0, start), "\n".repeat(code.slice(0, start).split("\n").length - 1) + code.slice(start)];
+    at = at > 1 ? code.lastIndexOf("\n", at - 2) + 1 : at - 1;
+  } while (at >= 0 && goesOn());
+  if (WHOLE.test(code) || (at >= 0 && "*@".includes(code.charAt(at)))) return ["None", code, ""];
+  if (at < 0) return ["exec", "", code];
+  const head = code.slice(0, at);
+  const tail = "\n".repeat(head.split("\n").length - 1) + code.slice(at);
+  if (!WORD.test(tail) && !ASSIGNED.test(tail)) return ["eval", head, tail];
+  return [tail.includes(";") ? "None" : "exec", head, tail];
 }
 
-// What a box's descriptor 0 holds for one call.
-function oneCell(code) {
-  const parts = [...split(code).map((part) => Buffer.from(part, "utf8")), source("cell.py"), source("helper.py")];
-  let end = 0;
-  const ends = parts.map((part) => (end += part.length));
-  return Buffer.concat([Buffer.from(ends.join(" ").padEnd(64), "latin1"), ...parts]);
+// The words that run code in a box for one call, and what the box's descriptor 0 holds then.
+function oneCall(code) {
+  const [runner, ...parts] = split(code);
+  const nul = Buffer.alloc(1);
+  const data = Buffer.concat([...parts.flatMap((part) => [Buffer.from(part, "utf8"), nul]), source("helper.py")]);
+  const [python, flag, text] = command("boot.py");
+  return [[python, flag, `${text}\n_kern_boot(${runner}, ${data.length})`], data];
 }
 
 // What a box is told first that gets its cells by a socket.
 function warmUp() {
-  return Buffer.concat(frame("W", Buffer.concat([source("cell.py"), source("helper.py")])));
+  return Buffer.concat(frame("W", Buffer.concat([source("helper.py"), source("serve.py")])));
 }
 
 // A nameless file that is a box's descriptor 0: holds the cell, takes the results. In memory where it can be, so that what
@@ -66,20 +78,7 @@ class CallFile {
   constructor(data, room) {
     this.start = data.length;
     this.room = room;
-    const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;
-    let problem = null;
-    this.fd = -1;
-    for (const folder of ["/dev/shm", os.tmpdir()]) {
-      const name = path.join(folder, `kern-call-${process.pid}-${randomBytes(8).toString("hex")}`);
-      try {
-        this.fd = fs.openSync(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
-        fs.unlinkSync(name);
-        break;
-      } catch (found) {
-        problem = found;
-      }
-    }
-    if (this.fd < 0) throw new SandboxError(`cannot hand the code to the box: ${problem.code}`);
+    this.fd = memoryFile("kern-call");
     for (let done = 0; done < data.length;) done += fs.writeSync(this.fd, data, done, data.length - done, done);
   }
 
@@ -167,4 +166,4 @@ class Parser {
   }
 }
 
-module.exports = { CallFile, MARK, Parser, cell, oneCall, oneCell, split, warm, warmUp };
+module.exports = { CallFile, MARK, Parser, cell, oneCall, split, warm, warmUp };

@@ -2,7 +2,11 @@
 // One running kern: started with pipes of its own, drained while it runs, ended by this side's deadline. When it is over,
 // no timer, descriptor or listener is left.
 
+const fs = require("node:fs");
+const os = require("node:os");
+const path = require("node:path");
 const { spawn } = require("node:child_process");
+const { randomBytes } = require("node:crypto");
 const { SandboxError } = require("./errors.js");
 
 const REPORT_LIMIT = 4 << 20;
@@ -62,14 +66,31 @@ class Capture {
   }
 }
 
+// A nameless file, in memory where it can be: what is read at the end needs no pipe, which Node makes a stream of.
+function memoryFile(name) {
+  const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;
+  let problem = null;
+  for (const folder of ["/dev/shm", os.tmpdir()]) {
+    const file = path.join(folder, `${name}-${process.pid}-${randomBytes(8).toString("hex")}`);
+    try {
+      const fd = fs.openSync(file, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+      fs.unlinkSync(file);
+      return fd;
+    } catch (found) {
+      problem = found;
+    }
+  }
+  throw new SandboxError(`cannot make a file for the box in /dev/shm or ${os.tmpdir()}: ${problem.code}`);
+}
+
 class Running {
   // onExecuted: called once kern has read all that it was given by name
   constructor(kern, words, command, stdin, env, onExecuted) {
     this.born = process.hrtime.bigint();
     this.out = this.err = null;
     this.early = [[], []];
-    this.reportData = [];
-    this.reportSize = 0;
+    this.reportData = Buffer.alloc(0);
+    this.reportFd = memoryFile("kern-report");
     this.aliveSaid = "";
     this.executed = null;
     this.toldToEnd = false;
@@ -78,12 +99,18 @@ class Running {
     const environment = { ...process.env, ...env, KERN_ALIVE_FD: "4" };
     delete environment.KERN_STARTED_FD;
     this.waiting = new Set(); // a kernel's box is waited for at each cell: its one `done` would keep what each wait left on it
-    this.done = new Promise((resolve, reject) => {
+    try {
       this.process = spawn(kern, [...words, "--report", "fd:3", "--", ...command], {
-        stdio: [stdin === null ? "ignore" : stdin, "pipe", "pipe", "pipe", "pipe"], env: environment, detached: true,
+        stdio: [stdin === null ? "ignore" : stdin, "pipe", "pipe", this.reportFd, "pipe"], env: environment, detached: true,
       });
+    } catch (problem) {
+      this._takeReport();
+      throw new SandboxError(`cannot start '${kern}': ${problem.code || problem.message}`);
+    }
+    this.done = new Promise((resolve, reject) => {
       this.process.once("error", (problem) => {
         this._executed(false);
+        this._takeReport();
         reject(new SandboxError(`cannot start '${kern}': ${problem.code || problem.message}`));
       });
       this.process.once("exit", (code, signal) => this._exit(code, signal, resolve));
@@ -93,15 +120,13 @@ class Running {
       for (const pair of this.waiting) pair[index](value);
     };
     this.done.then(tell(0), tell(1));
-    const [, out, err, report, alive] = this.process.stdio;
+    const [, out, err, , alive] = this.process.stdio;
+    this.streams = [];
     if (!out) return;
-    for (const stream of [out, err, report, alive]) stream.on("error", () => {});
+    this.streams = [out, err, alive];
+    for (const stream of this.streams) stream.on("error", () => {});
     out.on("data", (data) => (this.out === null ? this.early[0].push(data) : this.out.add(data)));
     err.on("data", (data) => (this.err === null ? this.early[1].push(data) : this.err.add(data)));
-    report.on("data", (data) => {
-      if (this.reportSize < REPORT_LIMIT) this.reportData.push(data);
-      this.reportSize += data.length;
-    });
     alive.on("data", (data) => (this.aliveSaid += data.toString("latin1").slice(0, 64)));
     alive.once("end", () => this._executed(this.aliveSaid === "A"));
   }
@@ -115,8 +140,9 @@ class Running {
   // kern is gone, and with it every process of the box: what its pipes still hold is all there is.
   _exit(code, signal, resolve) {
     this.exited = true;
-    const result = code === null ? 128 + (require("node:os").constants.signals[signal] || 0) : code;
-    const streams = this.process.stdio.slice(1);
+    const result = code === null ? 128 + (os.constants.signals[signal] || 0) : code;
+    this._takeReport();
+    const { streams } = this;
     let open = streams.filter((stream) => !stream.destroyed && !stream.readableEnded).length;
     let timer = null;
     const finish = () => {
@@ -198,8 +224,17 @@ class Running {
     }
   }
 
+  _takeReport() {
+    const fd = this.reportFd;
+    this.reportFd = -1;
+    if (fd < 0) return;
+    const data = Buffer.alloc(Math.min(fs.fstatSync(fd).size, REPORT_LIMIT));
+    this.reportData = data.subarray(0, fs.readSync(fd, data, 0, data.length, 0));
+    fs.closeSync(fd);
+  }
+
   report() {
-    return Buffer.concat(this.reportData);
+    return this.reportData;
   }
 
   async close() {
@@ -208,4 +243,4 @@ class Running {
   }
 }
 
-module.exports = { Capture, Running };
+module.exports = { Capture, Running, memoryFile };

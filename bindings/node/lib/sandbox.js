@@ -212,9 +212,10 @@ class Sandbox {
         pool._end(warm);
       }
     }
-    const call = new driver.CallFile(driver.oneCell(code), this.options.maxOutputBytes);
+    const [words, data] = driver.oneCall(code);
+    const call = new driver.CallFile(data, this.options.maxOutputBytes);
     try {
-      return await this.#run(driver.oneCall(), timeoutS, feeds, call, signal);
+      return await this.#run(words, timeoutS, feeds, call, signal);
     } finally {
       call.close();
     }

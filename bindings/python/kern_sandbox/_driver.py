@@ -5,19 +5,23 @@ from __future__ import annotations
 import errno
 import fcntl
 import functools
-import itertools
 import json
 import os
 import re
-import tempfile
 from typing import Any, List, Optional, Tuple
 
 from ._errors import SandboxError
+from ._process import memory_file
 from ._result import Result
 
 HEADER = 9
 MARK = 16
 LINE = re.compile(r"^[^ \t\n#]", re.MULTILINE)
+GOES_ON = re.compile(r"[)\]}]|(?:elif|else|except|finally)\b")  # a line that belongs to the statement before it
+# What is no expression for sure: by its first word, or an assignment.
+WORD = re.compile(r"\s*(?:assert|async|break|class|continue|def|del|for|from|global|if|import|nonlocal|pass|raise|return|try|while|with)\b")
+ASSIGNED = re.compile(r"\s*(?![^=\n]*\blambda\b)[A-Za-z_][\w.,:\[\] \t]*(?:\*\*|//|<<|>>|[-+*/%&|^@])?(?<!:)=(?!=)")
+WHOLE = re.compile(r"[\r\f]|\b__future__\b|\A(?:.*\n)?.*coding[:=]")  # code that cannot be cut in two
 CHUNK = 1 << 16
 FIRST = 1 << 12  # few calls have results
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 1, 2, 4
@@ -35,10 +39,6 @@ def _command(name: str) -> List[str]:
     return ["python3", "-c", "\n".join(line for line in source(name).decode().splitlines() if not line.startswith("#"))]
 
 
-def one_call() -> List[str]:
-    return list(_command("boot.py"))
-
-
 def warm() -> List[str]:
     return list(_command("warm.py"))
 
@@ -51,27 +51,35 @@ def cell(kind: bytes, code: str, mark: bytes) -> bytes:
     return frame(kind, mark + code.encode("utf-8", "surrogatepass"))
 
 
-def split(code: str) -> Tuple[str, str]:
-    """The code before its last line that is not indented, and the rest behind as many line breaks: only there can a last
-    expression be. The rest is empty where that takes the whole syntax to tell."""
-    at = -1
+def split(code: str) -> Tuple[Optional[str], str, str]:
+    """(what runs the last part, the code before its last statement, that and what follows behind as many line breaks): only
+    there can a last expression be. None runs it when it takes the whole syntax to tell."""
+    at = last = -1
     for found in LINE.finditer(code):
         at = found.start()
-    if at < 0 or code[at] == "*" or "\r" in code or "\f" in code:
-        return code, ""
-    return code[:at], "\n" * code.count("\n", 0, at) + code[at:]
+        if GOES_ON.match(code, at) is None:
+            last = at
+    if WHOLE.search(code) or last >= 0 and code[last] in "*@":
+        return None, code, ""
+    if last < 0:
+        return "exec", "", code
+    tail = "\n" * code.count("\n", 0, last) + code[last:]
+    if WORD.match(tail) is None and ASSIGNED.match(tail) is None:
+        return "eval", code[:last], tail
+    return None if ";" in tail else "exec", code[:last], tail
 
 
-def one_cell(code: str) -> bytes:
-    """What a box's descriptor 0 holds for one call."""
-    parts = [*(part.encode("utf-8", "surrogatepass") for part in split(code)), source("cell.py"), source("helper.py")]
-    ends = itertools.accumulate(len(part) for part in parts)
-    return b"".join([" ".join(map(str, ends)).ljust(64).encode(), *parts])
+def one_call(code: str) -> Tuple[List[str], bytes]:
+    """The words that run code in a box for one call, and what the box's descriptor 0 holds then."""
+    runner, *parts = split(code)
+    data = b"\0".join([*(part.encode("utf-8", "surrogatepass") for part in parts), source("helper.py")])
+    *words, text = _command("boot.py")
+    return [*words, f"{text}\n_kern_boot({runner}, {len(data)})"], data
 
 
 def warm_up() -> bytes:
     """What a box is told first that gets its cells by a socket."""
-    return frame(b"W", source("cell.py") + source("helper.py"))
+    return frame(b"W", source("helper.py") + source("serve.py"))
 
 
 class CallFile:
@@ -81,11 +89,7 @@ class CallFile:
     def __init__(self, data: bytes, room: int) -> None:
         self.start = len(data)
         self.room = room
-        try:
-            self.fd = os.memfd_create("kern-call", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        except OSError:
-            self.fd, path = tempfile.mkstemp(prefix="kern-call-")
-            os.unlink(path)
+        self.fd = memory_file("kern-call")
         try:
             os.ftruncate(self.fd, self.start + room)
             done = 0

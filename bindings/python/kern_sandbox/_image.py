@@ -4,8 +4,9 @@ cannot be had."""
 from __future__ import annotations
 
 import re
-import subprocess
 from typing import TYPE_CHECKING, Dict, List, Set, Tuple
+
+from ._process import Errand
 
 if TYPE_CHECKING:
     from ._sandbox import Sandbox
@@ -19,16 +20,12 @@ _here: Set[Tuple[str, str]] = set()
 
 
 def fetch(kern: str, image: str) -> None:
-    """Has an image brought here: what that takes is no call's time. Where it cannot be had, the first call says why."""
+    """Has an image brought here: what that takes is no call's time, and a Cancel ends it. Where it cannot be had, the first
+    call says why."""
     if image == "host" or (kern, image) in _here:
         return
     for words in (["inspect", image], ["pull", "--quiet", image]):
-        try:
-            done = subprocess.run([kern, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  timeout=PULL_LIMIT, check=False)
-        except subprocess.TimeoutExpired:
-            return
-        if done.returncode == 0:
+        if Errand([kern, *words]).wait(PULL_LIMIT):
             _here.add((kern, image))
             return
 

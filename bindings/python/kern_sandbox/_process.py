@@ -1,20 +1,24 @@
-"""One running kern: started with pipes of its own, drained while it runs, ended by this side's deadline. Waits in one
+"""One running kern: started with descriptors of its own, drained while it runs, ended by this side's deadline. Waits in one
 poll over the pipes and a pidfd; no thread, no timer, and nothing left open afterwards."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import subprocess
+import tempfile
 import threading
 import time
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Union
 
 from ._errors import SandboxError
 
 CHUNK = 1 << 16
 REPORT_LIMIT = 4 << 20
+REPORT_CHUNK = 1 << 14
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # by Python, which no child shall inherit
 GRACE = 2.0  # seconds that kern has to end a box and write its report, after it was told to
 
 
@@ -77,6 +81,25 @@ def remove(path: str) -> None:
         pass
 
 
+def _above(descriptor: int) -> int:
+    """The same, above the three that a child has: where one of this process's own was closed, it may be given out."""
+    if descriptor > 2:
+        return descriptor
+    found = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(descriptor)
+    return found
+
+
+def memory_file(name: str) -> int:
+    """A nameless file in memory, or on a disk where there are none in memory."""
+    try:
+        return _above(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+    except OSError:
+        descriptor, path = tempfile.mkstemp(prefix=name + "-")
+        os.unlink(path)
+        return _above(descriptor)
+
+
 class Cancel:
     """Ends, from another thread, what one thread runs: the boxes that the holder starts while it is in `with`."""
 
@@ -85,7 +108,7 @@ class Cancel:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.cancelled = False
-        self.running: "Optional[Running]" = None
+        self.running: "Union[Running, Errand, None]" = None
 
     def __enter__(self) -> "Cancel":
         Cancel._current.cancel = self
@@ -95,7 +118,7 @@ class Cancel:
         Cancel._current.cancel = None
 
     @staticmethod
-    def watch(running: "Optional[Running]") -> None:
+    def watch(running: "Union[Running, Errand, None]") -> None:
         """What the thread's holder would have to end, from now on."""
         mine: "Optional[Cancel]" = getattr(Cancel._current, "cancel", None)
         if mine is not None:
@@ -104,11 +127,47 @@ class Cancel:
                 if running is not None and mine.cancelled:
                     running.end()
 
+    @staticmethod
+    def check() -> None:
+        """Throws when what the thread does was cancelled meanwhile."""
+        mine: "Optional[Cancel]" = getattr(Cancel._current, "cancel", None)
+        if mine is not None and mine.cancelled:
+            raise SandboxError("the call was cancelled")
+
     def cancel(self) -> None:
         with self.lock:
             self.cancelled = True
             if self.running is not None:
                 self.running.end()
+
+
+class Errand:
+    """A command of kern's that runs no box, such as a pull, and that a Cancel ends."""
+
+    def __init__(self, words: List[str]) -> None:
+        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        start_new_session=True)
+
+    def end(self) -> None:
+        self.process.terminate()
+
+    def wait(self, limit: float) -> bool:
+        """Whether it did it, in so many seconds. Throws when it was cancelled."""
+        watched = os.pidfd_open(self.process.pid)
+        try:
+            poll = select.poll()
+            poll.register(watched, select.POLLIN)
+            Cancel.watch(self)
+            if not poll.poll(limit * 1000):
+                self.end()
+                poll.poll(GRACE * 1000)
+        finally:
+            Cancel.watch(None)
+            os.close(watched)
+            self.process.kill()
+            code = self.process.wait()
+        Cancel.check()
+        return code == 0
 
 
 class Running:
@@ -117,25 +176,34 @@ class Running:
     def __init__(self, kern: str, words: List[str], command: List[str], stdin: Optional[int], env: Dict[bytes, bytes],
                  file: str = "") -> None:
         self.file = file  # what only kern has to read, removed as soon as it has
+        self.pid, self.code = -1, None
         made: List[int] = []
         try:
-            for _ in range(4):
-                made += os.pipe()
-            self.out, out, self.err, err, self.report, report, self.alive, alive = made
-            argv = [kern, *words, "--report", f"fd:{report}", "--", *command]
-            environment = {**os.environb, **env, b"KERN_ALIVE_FD": str(alive).encode()}  # bytes: nobody has to encode them again
+            for _ in range(3):
+                made += map(_above, os.pipe())
+            self.out, out, self.err, err, self.alive, alive = made
+            self.report = memory_file("kern-report")
+            made.append(self.report)
+            null = -1
+            if stdin is None:
+                stdin = null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+                made.append(null)
+            argv = [kern, *words, "--report", f"fd:{self.report}", "--", *command]
+            environment = {**os.environb, **env, b"KERN_ALIVE_FD": b"%d" % alive}  # bytes: nobody has to encode them again
             environment.pop(b"KERN_STARTED_FD", None)
-            self.process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL if stdin is None else stdin, stdout=out, stderr=err,
-                pass_fds=(report, alive), env=environment, start_new_session=True)
+            places = ((stdin, 0), (out, 1), (err, 2), (self.report, self.report), (alive, alive))
+            # Not subprocess: posix_spawn never copies this process, whatever its size, and takes a third of the time.
+            self.pid = os.posix_spawn(kern, argv, environment, setsid=True, setsigdef=IGNORED,
+                                      file_actions=[(os.POSIX_SPAWN_DUP2, *place) for place in places])
         except OSError as problem:
             close(*made)
             raise SandboxError(f"cannot start {kern!r}: {problem.strerror}") from None
-        close(out, err, report, alive)
-        for descriptor in (self.out, self.err, self.report, self.alive):
-            os.set_blocking(descriptor, False)
+        close(out, err, alive, null)
+        os.set_blocking(self.out, False)
+        os.set_blocking(self.err, False)
+        os.set_blocking(self.alive, False)
         try:
-            self.pidfd = os.pidfd_open(self.process.pid)
+            self.pidfd = os.pidfd_open(self.pid)
         except OSError as problem:
             self.pidfd = -1
             self.close()
@@ -176,9 +244,12 @@ class Running:
             sink(data)
         return bool(data)
 
-    def _add_report(self, data: bytes) -> None:
-        if len(self.report_data) < REPORT_LIMIT:
+    def _read_report(self) -> None:
+        while len(self.report_data) < REPORT_LIMIT:
+            data = os.pread(self.report, REPORT_CHUNK, len(self.report_data))
             self.report_data += data
+            if len(data) < REPORT_CHUNK:
+                return
 
     def end(self) -> None:
         """Tells kern to end the box at once. Two signals: the first is the box's, the second means it."""
@@ -201,9 +272,8 @@ class Running:
         sinks: Dict[int, Callable[[], bool]] = {
             self.out: lambda: self._take(self.out, out.add),
             self.err: lambda: self._take(self.err, err.add),
-            self.report: lambda: self._take(self.report, self._add_report),
         }
-        if self.executed is None:
+        if self.file:  # else only the report tells, or at the end its lack
             sinks[self.alive] = self._take_alive
         if channel >= 0:
             poll.register(channel, select.POLLIN)
@@ -261,11 +331,20 @@ class Running:
             poll.register(descriptor, select.POLLIN)
             while poll.poll(0) and take():
                 pass
+        self._read_report()
+        for _ in range(2):  # the byte, and the end behind it
+            if self.executed is None and not self.report_data:
+                self._take_alive()
 
     def wait(self) -> int:
         """The exit code of a kern that ended; of one that a signal ended, 128 and the signal."""
-        code = self.process.wait()
-        return code if code >= 0 else 128 - code
+        if self.code is None:
+            try:
+                status = os.waitpid(self.pid, 0)[1]
+            except ChildProcessError:  # somebody else waits for all children of this process
+                status = 0
+            self.code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+        return self.code
 
     def ended(self, timeout: float = 0) -> bool:
         poll = select.poll()
@@ -274,14 +353,14 @@ class Running:
 
     def close(self) -> None:
         """Ends the box, if it still is, and gives everything back."""
-        if self.process.returncode is None:
-            if self.pidfd >= 0 and not self.ended():
+        if self.code is None:
+            if self.pidfd < 0:
+                os.kill(self.pid, signal.SIGKILL)
+            elif not self.ended():
                 self.end()
                 if not self.ended(GRACE):
                     self.signal(signal.SIGKILL)
-            elif self.pidfd < 0:
-                self.process.kill()
-            self.process.wait()
+            self.wait()
         self._remove_file()
         close(self.out, self.err, self.report, self.alive, self.pidfd)
         self.out = self.err = self.report = self.alive = self.pidfd = -1

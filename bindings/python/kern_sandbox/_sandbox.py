@@ -272,9 +272,10 @@ class Sandbox:
                 pool.give_back(warm)
             self._tell_blocked(result)
             return result
-        call = _driver.CallFile(_driver.one_cell(code), self.options.max_output_bytes)
+        words, data = _driver.one_call(code)
+        call = _driver.CallFile(data, self.options.max_output_bytes)
         try:
-            return self._run(_driver.one_call(), limit, feeds, call)
+            return self._run(words, limit, feeds, call)
         finally:
             call.close()
 

@@ -210,6 +210,7 @@ class Session:
 
     def open(self) -> Sandbox:
         with self.lock:
+            Cancel.check()  # while another call had the image brought here
             return self.sandbox.open()
 
     def run_code(self, code: str, language: str = "python", timeout_s: Optional[float] = None) -> Dict[str, Any]:
@@ -217,6 +218,7 @@ class Session:
         if not self.with_kernel or language != "python":
             return show_result(sandbox.run_code(code, language=language, timeout_s=timeout_s))  # type: ignore[arg-type]
         with self.cell_lock:
+            Cancel.check()  # else the interpreter would end, which others use
             fresh = ""
             if self.kernel is not None and not self.kernel.alive:
                 self.kernel = None

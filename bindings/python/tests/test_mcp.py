@@ -5,6 +5,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -182,6 +183,22 @@ class Protocol(unittest.TestCase):
         self.assertEqual(server.call("read_file", {"path": "p.png"})["content"], [{"type": "image", "data": png, "mimeType": "image/png"}])
         server.call("run_code", {"code": "open('b', 'wb').write(b'\\xff\\x00')"})
         self.assertEqual(server.call("read_file", {"path": "b"})["content"][0]["resource"]["blob"], "/wA=")
+        server.close()
+
+    def test_a_cancelled_pull(self):
+        with socket.create_server(("127.0.0.1", 0)) as registry:  # which never answers
+            registry.settimeout(20)
+            server = self.serve(KERN_MCP_IMAGE=f"127.0.0.1:{registry.getsockname()[1]}/some/image")
+            one = server.start("tools/call", {"name": "run_code", "arguments": {"code": "1"}})
+            two = server.start("tools/call", {"name": "run_code", "arguments": {"code": "2"}})
+            connection = registry.accept()[0]
+            with connection:
+                connection.settimeout(20)
+                self.assertEqual(server.wait(server.start("ping", {}))["result"], {})
+                for identity in (two, one):
+                    server.send({"method": "notifications/cancelled", "params": {"requestId": identity}})
+                while connection.recv(1 << 16):  # until the pull is gone
+                    pass
         server.close()
 
     def test_cancelled(self):

@@ -1,61 +1,49 @@
-# What the Python interpreter in a box runs for one call, as `python3 -c`: takes the code from descriptor 0, a file that holds
-# four ends in 64 bytes and then four texts (what stands before the last line that is not indented; the rest, behind as many
-# line breaks; cell.py; helper.py), and runs it as __main__. Rich results are written behind that, see helper.py. This text is
-# parsed at every start, so it holds what the usual call needs, and no compile(): that would make the types of all syntax
-# nodes, which takes a tenth of an interpreter's start. exec and eval do not, and a profiler that raises takes the code from
-# them before it runs. A syntax warning counts as an error here: cell.py compiles the whole again, and says it. Whatever the
-# code does to these functions or descriptors costs it its own results: no fault is read from here.
-def _kern_boot(exec=exec, eval=eval, BaseException=BaseException):
-    import os, sys
-    chan, leave, main, kept, code = os.dup2(0, 200, False), sys.exit, globals(), [], 0
-    null = os.open("/dev/null", os.O_RDWR)
-    os.dup2(null, 0)
-    os.close(null)
-    del main["_kern_boot"]
-    a, b, c, d = map(int, os.read(chan, 64).split())
-    data = os.read(chan, d)
-    head, tail, later = data[:a].decode("utf-8", "surrogatepass"), data[a:b].decode("utf-8", "surrogatepass"), [data[c:], data[b:c]]
-    def helper(name, *words):
-        while name not in kern:
+# What the Python interpreter in a box runs for one call, as `python3 -c`: takes the code from descriptor 0, a file that begins
+# with three texts, a NUL between each (what stands before the last line that is not indented; the rest, behind as many line
+# breaks; helper.py), and runs it as __main__. Rich results are written behind that, see helper.py. The client adds the line
+# that calls this, with the size of the texts, and with eval or exec for the rest, whatever it is; None when only a look at the
+# whole can tell.
+#
+# This text is parsed at every start, and each expression in it costs: it holds what the usual call needs. Nor does it use
+# compile(), which would make the types of all syntax nodes, a tenth of an interpreter's start. exec and eval do not, and a
+# profiler that raises takes the code from them before it runs: so the rest is compiled first, and nothing runs unless both
+# parts are sound. Where they are not, which takes in a syntax warning, helper.py has a look at the whole, and says it. Whatever the code does to these
+# functions or descriptors costs it its own results: no fault is read from here.
+def _kern_boot(run, size, exec=exec, eval=eval):
+    import builtins, os, sys
+    global _kern_boot
+    del _kern_boot
+    os.dup2(0, 200, False)
+    os.close(0)
+    os.set_inheritable(os.open("/dev/null", 2), True)
+    head, tail, *later = os.read(200, size).split(b"\0")
+    main, kern, kept = globals(), {}, []
+    def display(*values, do="show", **_):
+        if later:
             exec(later.pop(), kern)
-        return kern[name](*words)
-    def display(*values, **_):
-        for value in values:
-            helper("show", value)
-    kern, main["__builtins__"].display = {"chan": chan, "main": main, "helper": helper}, display
+        kern[do](*values)
     def keep(frame, event, _):
         if event == "call":
+            sys.setprofile(None)
+            sys.modules["_imp"]._fix_co_filename(frame.f_code, "<cell>")
             kept.append(frame.f_code)
-            raise KeyError
-    filters = sys.modules["_warnings"].filters
+            kept[1]  # the first is compiled and no more
+            del filters[0]
+    builtins.display, filters = display, sys.modules["_warnings"].filters
     filters.insert(0, ("error", None, SyntaxWarning, None, 0))
-    for run, text in (exec, head), (eval, tail), (exec, tail):
+    for run, text in (run, tail), (exec, head):
         sys.setprofile(keep)
         try:
             run(text, main)
-        except KeyError:
-            sys.modules["_imp"]._fix_co_filename(kept[-1], "<cell>")
-            if len(kept) == 2:
-                break
-        except Exception:
-            if run is exec or not tail or ";" in tail:
-                break
-        finally:
-            sys.setprofile(None)
-    del filters[0]
-    text = head + tail.lstrip("\n")
-    if len(kept) == 2:
-        try:
-            exec(kept[0], main)
-            value = eval(kept[1], main)
+            value = eval(kept[0], main)
             if value is not None:
-                main["_"] = value
-                helper("show", value)
-        except BaseException:
-            code = helper("ended", text, "<cell>")
-    else:
-        code = helper("run", text, "<cell>")
+                display(value, do="last")
+        except:
+            if kept[1:]:
+                display(head, tail, do="ended")
+    if not kept[1:]:
+        sys.setprofile(None)
+        del filters[0]
+        display(head, tail, do="whole")
     if "matplotlib.pyplot" in sys.modules:
-        helper("figures", True)
-    leave(code)
-_kern_boot()
+        display(0, do="leave")

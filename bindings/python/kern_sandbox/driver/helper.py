@@ -1,12 +1,14 @@
-# What a call needs only now and then: rich results, how a cell failed; and cells that come by a socket. Values become {mime:
-# text} frames, bytes in base64. `chan` is the descriptor that they go to. What goes wrong with a result is never the cell's
-# fault, so it is swallowed.
+# What a call needs only now and then: a look at the whole code, rich results, how it failed. A kernel's cells and those of a
+# prewarmed box are run by it, too (serve.py). Values become {mime: text} frames, bytes in base64. What goes wrong with a
+# result is never the code's fault, so it is swallowed.
 import os
 import sys
-from gc import collect, freeze
+
+import __main__
 
 LIMIT = 32 << 20
-read, write, getpid, leave, number_to = os.read, os.write, os.getpid, os._exit, int.to_bytes
+CHANNEL = 200
+main, write, exit = __main__.__dict__, os.write, sys.exit
 METHODS = (
     ("_repr_html_", "text/html"),
     ("_repr_markdown_", "text/markdown"),
@@ -78,10 +80,15 @@ def bundle(value):
 def put(kind, body):
     view = memoryview(kind + len(body).to_bytes(8, "big") + body)
     while len(view) > 0:
-        view = view[write(chan, view):]
+        view = view[write(CHANNEL, view):]
 
 
-def show(value):
+def show(*values):
+    for value in values:
+        put_result(value)
+
+
+def put_result(value):
     try:
         import json
 
@@ -101,7 +108,7 @@ def figures(keep):
         for number in plot.get_fignums():
             figure = plot.figure(number)
             if not any(figure is other for other in shown):
-                show(figure)
+                put_result(figure)
         del shown[:]
         if not keep:
             plot.close("all")
@@ -109,8 +116,13 @@ def figures(keep):
         pass
 
 
-def ended(text, name):
-    """How a cell ended that raised something: says so as the interpreter would; the exit code."""
+def last(value):
+    main["_"] = value
+    put_result(value)
+
+
+def tell(text, name):
+    """How code ended that raised something: says so as the interpreter would; the exit code."""
     kind, value, trace = sys.exc_info()
     try:
         if isinstance(value, SystemExit):
@@ -133,61 +145,37 @@ def ended(text, name):
     return 130 if kind is KeyboardInterrupt else 1
 
 
-def finish():
-    """What the interpreter does at its end belongs to a call: waits for threads, runs what was registered, and lets go of
-    what the names hold, such as a file that was written and not closed."""
+def run(text, name, compile=compile, exec=exec, eval=eval):
+    """Runs a cell and shows the value of a last expression; the exit code."""
     try:
-        threads, at_exit = sys.modules.get("threading"), sys.modules.get("atexit")
-        if threads is not None:
-            threads._shutdown()
-        if at_exit is not None:
-            at_exit._run_exitfuncs()
-        main.clear()
-        collect()
+        import _ast
+
+        tree = compile(text, name, "exec", 0x400, True)
+        final = tree.body.pop() if tree.body and type(tree.body[-1]) is _ast.Expr else None
+        exec(compile(tree, name, "exec", 0, True), main)
+        if final is not None:
+            value = eval(compile(_ast.Expression(final.value), name, "eval", 0, True), main)
+            if value is not None:
+                last(value)
+        return 0
     except BaseException:
-        pass
+        return tell(text, name)
 
 
-def flush():
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BaseException:
-            pass
+def leave(code):
+    """The end of one call."""
+    if "matplotlib.pyplot" in sys.modules:
+        figures(True)
+    exit(code)
 
 
-def serve(frame):
-    """Cells by a socket. After each, a mark on both streams and the exit code: then all that it printed is out."""
-    out, err, pid, cells, times = 201, 202, getpid(), 0, os.times
-    for number, there in ((1, out), (2, err)):
-        try:
-            os.dup2(number, there, inheritable=False)
-        except OSError:
-            pass
-    import _ast  # noqa: F401  with the types of all syntax nodes, which no cell shall wait for
+def join(head, tail):
+    return (head + tail.lstrip(b"\n")).decode("utf-8", "surrogatepass")
 
-    compile("0", "<kern>", "exec", 0x400)
-    freeze()  # what is there before the first cell is no cell's garbage
-    while True:
-        kind, body = frame()
-        if kind not in (b"O", b"C"):
-            leave(0)
-        token, text = body[:16], body[16:].decode("utf-8", "surrogatepass")
-        cells += len(text) > 0
-        code = run(text, "<cell>" if kind == b"O" else "<cell %d>" % cells)
-        if getpid() != pid:  # a child that the code forked came back here
-            flush()
-            leave(code)
-        if "matplotlib.pyplot" in sys.modules:
-            figures(kind == b"O")
-        if kind == b"O":
-            finish()
-        flush()
-        for number in (out, err):
-            try:
-                write(number, token)
-            except OSError:
-                pass
-        put(b"E", number_to(code, 4, "big") + number_to(int(sum(times()[:4]) * 1000), 8, "big"))
-        if kind == b"O":
-            leave(code)
+
+def whole(head, tail):
+    leave(run(join(head, tail), "<cell>"))
+
+
+def ended(head, tail):
+    leave(tell(join(head, tail), "<cell>"))
