@@ -176,7 +176,8 @@ class Running:
     def __init__(self, kern: str, words: List[str], command: List[str], stdin: Optional[int], env: Dict[bytes, bytes],
                  file: str = "") -> None:
         self.file = file  # what only kern has to read, removed as soon as it has
-        self.pid, self.code = -1, None
+        self.pid = -1
+        self.code: Optional[int] = None
         made: List[int] = []
         try:
             for _ in range(3):
