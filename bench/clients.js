@@ -14,8 +14,8 @@ function check(result) {
   if (result.stdout !== "1\n" || result.fault !== null) throw new Error(`a call went wrong: ${JSON.stringify(result)}`);
 }
 
-const bare = (words) => new Promise((resolve, reject) => {
-  spawn(binary, words, { stdio: "ignore" }).once("exit", (code) => (code === 0 ? resolve() : reject(new Error(`code ${code}`))));
+const bare = (words, program = binary) => new Promise((resolve, reject) => {
+  spawn(program, words, { stdio: "ignore" }).once("exit", (code) => (code === 0 ? resolve() : reject(new Error(`code ${code}`))));
 });
 
 async function timed(call) {
@@ -29,9 +29,11 @@ async function timed(call) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "kern-bench-"));
   await kern.withSandbox({ image: "host", workspace: folder }, async (sandbox) => {
     const { boxWords } = require("../bindings/node/lib/options.js");
+    const { environment } = require("../bindings/node/lib/image.js");
     const words = ["box", "kern-bench", ...boxWords(sandbox.options, false), "--mount", `type=bind,src=${folder},dst=/workspace`, "--workdir",
-      "/workspace", "-e", "PYTHONPATH=/workspace/.deps", "--timeout", "35", "--", "python3", "-c", CODE];
+      "/workspace", ...environment(sandbox), "--timeout", "35", "--", "python3", "-c", CODE];
     const contestants = {
+      "Node: spawn of true": () => bare([], "/bin/true"),
       "Node: spawn of kern box, same words": () => bare(words),
       "Node: run": async () => check(await sandbox.run(["python3", "-c", CODE])),
       "Node: runCode": async () => check(await sandbox.runCode(CODE)),
