@@ -231,7 +231,10 @@ static void print_stats_row(const struct core_record *record, int width)
         (void)printf("  %9s", "-"); /* as above */
     else
         (void)printf("  %8.2fs", (double)figures.cpu_usec / 1e6); /* as above */
-    (void)printf("  %6" PRId64, figures.tasks);                   /* as above */
+    if (figures.tasks >= 0)
+        (void)printf("  %6" PRId64, figures.tasks); /* as above */
+    else
+        (void)printf("  %6s", "-"); /* as above */
     print_mib(figures.read_bytes);
     print_mib(figures.written_bytes);
     (void)printf("\n"); /* as above */

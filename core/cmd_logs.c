@@ -121,9 +121,11 @@ static int open_files(struct logs *logs, const char *name, struct kern_error *er
 {
     cleanup(core_record_clear) struct core_record record = {0};
     struct kern_error running = {0};
-    if (core_record_find(name, &record, &running) != 0 && core_record_find_exited(name, &record) != 0)
-        return kern_refuse(err, 0, "no box named '%s' runs, and none that was detached ended within a day",
-                           name);
+    if (core_record_find(name, &record, &running) != 0 && core_record_find_exited(name, &record) != 0) {
+        kern_refuse(err, 0, "no box named '%s' runs, and none that was detached ended within a day", name);
+        kern_hint(err, "kern ps -a shows both");
+        return -ENOENT;
+    }
     auto_fd run = core_registry_run(record.place);
     auto_fd folder = run >= 0 ? core_registry_folder(run, "logs") : -1;
     auto_fd mine = folder >= 0 ? core_registry_folder(folder, name) : -1;

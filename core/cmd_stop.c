@@ -182,8 +182,9 @@ static int wait_for(const char *name, int *ret_code, struct kern_error *err)
         code = (int)core_record_number(&record, "exit", -1);
     if (code < 0) {
         *err = (struct kern_error){0};
-        return kern_refuse(err, 0, "no box named '%s' runs, and none that was detached ended within a day",
-                           name);
+        kern_refuse(err, 0, "no box named '%s' runs, and none that was detached ended within a day", name);
+        kern_hint(err, "kern ps -a shows both");
+        return -ENOENT;
     }
     *ret_code = code;
     return 0;
@@ -228,7 +229,11 @@ static int remove_one(const char *name, bool force, struct kern_error *err)
     }
     if (core_record_remove(name) == 0)
         removed = 0;
-    return removed == 0 ? 0 : kern_refuse(err, 0, "no box named '%s' to remove", name);
+    if (removed == 0)
+        return 0;
+    kern_refuse(err, 0, "no box named '%s' to remove", name);
+    kern_hint(err, "kern ps -a shows those that there are");
+    return -ENOENT;
 }
 
 int core_cmd_rm(int argc, char **argv)

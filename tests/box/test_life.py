@@ -193,8 +193,8 @@ class Ends(LifeCase):
         for verb in ("stop", "kill", "inspect", "pause", "unpause"):
             self.assert_failed(self.kern(verb, "nobody"), 1, "no running box named 'nobody'", hint="kern ps")
         for verb in ("wait", "logs"):
-            self.assert_failed(self.kern(verb, "nobody"), 1, "no box named 'nobody' runs")
-        self.assert_failed(self.kern("rm", "nobody"), 1, "no box named 'nobody' to remove")
+            self.assert_failed(self.kern(verb, "nobody"), 1, "no box named 'nobody' runs", hint="kern ps -a")
+        self.assert_failed(self.kern("rm", "nobody"), 1, "no box named 'nobody' to remove", hint="kern ps -a")
         for verb in ("stop", "kill", "wait", "rm", "inspect", "exec"):
             self.assertEqual(self.kern(verb, report=False).code, 1)
         for name in ("../boxes/x", ".", "", "a/b"):
@@ -374,7 +374,9 @@ class Looks(LifeCase):
             self.assertEqual((box["tasks"], row["tasks"]), (1, 1))
             self.assertGreater(box["mem_bytes"], 0)
             self.assertEqual((box["memory_max"], box["pids_max"]), (512 << 20, 512))
-        self.assertIn(name, self.succeed("stats", "--no-stream"))
+        table = self.succeed("stats", "--no-stream")
+        self.assertIn(name, table)
+        self.assertNotIn(" -1 ", table)
 
     def test_time_on_the_cpu_is_known_wherever_a_group_binds(self):
         name = self.detach("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; exec sleep 60")
