@@ -74,6 +74,20 @@ static int read_own(kern_values *values, struct kern_error *err)
     return r < 0 ? r : config_table_apply(config, &table, values, false, err);
 }
 
+/* A file that KERN_CONFIG names decides nothing here, and is not passed over silently: it is refused for [registry] as a box
+ * would refuse it. */
+static int check_chosen(struct kern_error *err)
+{
+    cleanup(core_catalog_clear) struct core_catalog catalog = {0};
+    cleanup(drop_config) struct core_config *config = NULL;
+    cleanup(config_source_clear) struct config_source source = {0};
+    int r = config_source_read(NULL, &source, err);
+    if (r < 0 || source.trust != CORE_CONFIG_FOREIGN)
+        return r;
+    r = core_catalog_builtin(&catalog, err);
+    return r < 0 ? r : config_parse(&source, &catalog, &config, NULL, NULL, err);
+}
+
 void kern_registry_close(kern_values *settings)
 {
     if (settings == NULL)
@@ -93,6 +107,7 @@ int kern_registry_open(kern_values **ret_settings, struct kern_error *err)
     if (values == NULL)
         return kern_fail(err, ENOMEM, "cannot keep [registry] of kern.toml");
     int r = core_values_add(values, registry_option_table, KERN_OPT_PLUGIN, err);
+    r = r < 0 ? r : check_chosen(err);
     r = r < 0 ? r : read_own(values, err);
     if (r < 0)
         return r;

@@ -111,9 +111,10 @@ static int read_layers(const json_t *root, struct image_document *document, stru
 {
     const json_t *layers = json_object_get(root, "layers");
     size_t count = json_array_size(layers);
-    if (!json_is_array(layers) || count == 0 || count > IMAGE_LAYERS_MOST)
-        return kern_refuse(err, 0, "the manifest has %zu layers; 1 to %u make an image", count,
-                           IMAGE_LAYERS_MOST);
+    if (!json_is_array(layers) || count == 0 || count > IMAGE_LAYERS_MOST) {
+        kern_refuse(err, 0, "the manifest has %zu layers; 1 to %u make an image", count, IMAGE_LAYERS_MOST);
+        return image_hint_layers(err);
+    }
     document->layer = calloc(count, sizeof(*document->layer));
     if (document->layer == NULL)
         return kern_fail(err, ENOMEM, "cannot keep the list of layers");

@@ -43,4 +43,8 @@ void image_document_clear(struct image_document *document);
 int image_document_choose(const struct image_document *document, const struct image_platform *wanted,
                           const struct image_entry **ret_entry, struct kern_error *err);
 
+/* The configuration's own word: refuses an image that is made for another platform than the wanted one, and names both. */
+int image_check_platform(const char *config, size_t length, const struct image_platform *wanted,
+                         struct kern_error *err);
+
 #endif

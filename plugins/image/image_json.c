@@ -167,6 +167,32 @@ static int add_platform(struct image_text *out, const json_t *root, struct kern_
     return add_line(out, "platform", platform, err);
 }
 
+int image_check_platform(const char *text, size_t length, const struct image_platform *wanted,
+                         struct kern_error *err)
+{
+    struct image_text lines = {0};
+    struct image_platform own;
+    auto_json *root = read_object(text, length, config_name, err);
+    int failed = root == NULL ? -EBADMSG : add_platform(&lines, root, err);
+    if (failed == 0) {
+        lines.text[strcspn(lines.text, "\n")] = '\0';
+        failed = image_platform_parse(lines.text + strlen("platform "), &own, err);
+    }
+    free(lines.text);
+    if (failed != 0)
+        return failed;
+    char asked[64], found[64];
+    image_platform_print(wanted, asked, sizeof(asked));
+    image_platform_print(&own, found, sizeof(found));
+    if (own.variant[0] == '\0') /* many do not say */
+        memcpy(own.variant, wanted->variant, sizeof(own.variant));
+    if (image_platform_rank(wanted, &own) > 0)
+        return 0;
+    failed = kern_refuse(err, 0, "the image is not made for %s; there is: %s", asked, found);
+    kern_hint(err, "--platform %s", found);
+    return failed;
+}
+
 int image_parse_config(const char *text, size_t length, struct image_text *out, struct kern_error *err)
 {
     auto_json *root = read_object(text, length, config_name, err);

@@ -75,10 +75,13 @@ static int docker_manifest(struct loading *l, const json_t *image, char ret_dige
     auto_free struct image_parts *parts = calloc(1, sizeof(*parts));
     if (parts == NULL)
         return kern_refuse(err, ENOMEM, "cannot load an image");
-    if (config == NULL || json_array_size(layers) == 0 || json_array_size(layers) > IMAGE_LAYERS_MOST)
-        return kern_refuse(
-            err, 0, "cannot load an image: its configuration is not in the archive, or it has %zu layers",
-            json_array_size(layers));
+    if (config == NULL)
+        return kern_refuse(err, 0, "cannot load an image: its configuration is not in the archive");
+    if (json_array_size(layers) == 0 || json_array_size(layers) > IMAGE_LAYERS_MOST) {
+        kern_refuse(err, 0, "cannot load an image: it has %zu layers; 1 to %u make an image",
+                    json_array_size(layers), IMAGE_LAYERS_MOST);
+        return image_hint_layers(err);
+    }
     for (size_t i = 0; i < json_array_size(layers); i++) {
         const char *name = json_string_value(json_array_get(layers, i));
         const struct image_member *layer = name != NULL ? image_members_find(&l->members, name) : NULL;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -154,9 +155,18 @@ int image_store_open_with(const struct image_ids *ids, struct image_store **ret_
     if (store == NULL)
         return kern_refuse(err, ENOMEM, "cannot open the image store");
     store->top = store->lock = store->blobs = store->ingest = store->layers = store->refs = -1;
-    store->limits = (struct image_limits){.bytes = UINT64_C(64) << 30, .ratio = 250, .entries = 1000000};
+    store->limits = (struct image_limits){.bytes = UINT64_C(64) << 30,
+                                          .ratio = 250,
+                                          .entries = 1000000,
+                                          .all_bytes = UINT64_C(128) << 30,
+                                          .all_entries = 4000000};
     store->ids = *ids;
-    int failed = open_all(store, err);
+    store->total =
+        mmap(NULL, sizeof(*store->total), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (store->total == MAP_FAILED)
+        store->total = NULL;
+    int failed =
+        store->total != NULL ? open_all(store, err) : kern_refuse(err, ENOMEM, "cannot open the image store");
     if (failed != 0)
         image_store_close(store);
     else
@@ -178,7 +188,9 @@ void image_store_set_limits(struct image_store *store, const kern_values *values
         uint64_t *limit;
     } all[] = {{"max-size", &store->limits.bytes},
                {"max-ratio", &store->limits.ratio},
-               {"max-entries", &store->limits.entries}};
+               {"max-entries", &store->limits.entries},
+               {"max-image-size", &store->limits.all_bytes},
+               {"max-image-entries", &store->limits.all_entries}};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         int64_t value = kern_get_int(values, all[i].name);
         if (value > 0)
@@ -197,6 +209,8 @@ void image_store_close(struct image_store *store)
                         &store->blobs,  &store->top,  &store->lock};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         kern_close_fd(fds[i]);
+    if (store->total != NULL)
+        (void)munmap(store->total, sizeof(*store->total));
     free(store);
 }
 

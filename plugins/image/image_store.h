@@ -17,6 +17,8 @@
 
 #include "image_ref.h"
 
+#include <errno.h>
+
 struct image_store;
 
 /* Opens it for adding (shared lock, held until closed), and makes it where it is missing. The lock is only waited for
@@ -83,6 +85,12 @@ int image_store_unpack_as(struct image_store *store, const char *blob_digest, co
 
 /* The parts of an image that are named by its manifest and its configuration, both read and vetted. */
 #define IMAGE_LAYERS_MOST 127
+
+static inline int image_hint_layers(struct kern_error *err)
+{
+    kern_hint(err, "its root file system in one layer: docker export CONTAINER | kern import - REF");
+    return -EINVAL;
+}
 
 struct image_layer {
     char blob[IMAGE_DIGEST_SIZE]; /* of the layer as it is moved */

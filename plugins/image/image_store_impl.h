@@ -22,16 +22,23 @@ static inline int image_hint_limit(struct kern_error *err, const char *option)
     return -EINVAL;
 }
 
+/* What was unpacked since the store was opened, in memory that all processes at it share. */
+struct image_total {
+    _Atomic uint64_t bytes, entries;
+};
+
 struct image_limits {
-    uint64_t bytes;   /* of one layer, unpacked */
-    uint64_t ratio;   /* unpacked to packed, past the first 64 MiB */
-    uint64_t entries; /* of one layer */
+    uint64_t bytes;                  /* of one layer, unpacked */
+    uint64_t ratio;                  /* unpacked to packed, past the first 64 MiB */
+    uint64_t entries;                /* of one layer */
+    uint64_t all_bytes, all_entries; /* of all layers that are unpacked while the store is open */
 };
 
 struct image_store {
     int top, lock, blobs, ingest, layers, refs; /* `layers` is layers/IDS */
     struct image_ids ids;
     struct image_limits limits;
+    struct image_total *total;
     struct image_pending pending[IMAGE_LAYERS_MOST];
     uint32_t pending_count;
     char path[PATH_MAX];

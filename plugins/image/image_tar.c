@@ -12,6 +12,7 @@
 #include <archive_entry.h>
 #include <fcntl.h>
 #include <locale.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -36,6 +37,24 @@ static struct archive *open_tar(int in, struct kern_error *err)
     return tar;
 }
 
+/* Several layers are unpacked at one time, and each alone may be within its caps. */
+static int check_total(struct image_tar *t, uint64_t size)
+{
+    uint64_t bytes = atomic_fetch_add(&t->total->bytes, size),
+             entries = atomic_fetch_add(&t->total->entries, 1);
+    if (bytes + size > t->limits.all_bytes) {
+        kern_refuse(t->err, 0, "cannot unpack a layer: all layers together are larger than %llu bytes",
+                    (unsigned long long)t->limits.all_bytes);
+        return image_hint_limit(t->err, "max-image-size");
+    }
+    if (entries + 1 > t->limits.all_entries) {
+        kern_refuse(t->err, 0, "cannot unpack a layer: all layers together have more than %llu entries",
+                    (unsigned long long)t->limits.all_entries);
+        return image_hint_limit(t->err, "max-image-entries");
+    }
+    return 0;
+}
+
 static int check_budget(struct image_tar *t, struct archive_entry *entry)
 {
     int64_t size = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : 0;
@@ -52,7 +71,7 @@ static int check_budget(struct image_tar *t, struct archive_entry *entry)
         return image_hint_limit(t->err, "max-size");
     }
     t->result->bytes += (uint64_t)size;
-    return 0;
+    return check_total(t, (uint64_t)size);
 }
 
 /* Whiteouts are files. 1: something below the bookkeeping of another program, which is left out. */
@@ -143,6 +162,7 @@ int image_tar_unpack(const struct image_tar_job *job)
     struct image_tar t = {.root = job->root,
                           .parent = -1,
                           .limits = job->limits,
+                          .total = job->total,
                           .uids = job->uids,
                           .gids = job->gids,
                           .result = job->result,

@@ -17,6 +17,7 @@ struct image_tar_job {
     int in;   /* the plain tar */
     int root; /* the directory */
     struct image_limits limits;
+    struct image_total *total;
     uint32_t uids, gids; /* ids from these on become 0; 0: all do, nothing is given away */
     struct image_tar_result *result;
 };

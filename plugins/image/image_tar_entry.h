@@ -20,6 +20,7 @@ struct image_tar {
     char parent_path[PATH_MAX];
     const char *name; /* of the entry at hand, for what is said */
     struct image_limits limits;
+    struct image_total *total;
     uint32_t uids, gids;
     struct image_tar_time *time; /* of directories: what is made in them later would change it */
     size_t time_count, time_room;

@@ -64,7 +64,11 @@ int image_tool_repair(const char *full, int want_range, struct kern_error *err)
     image_find_ids(want_range, &ids);
     int failed = image_store_open_with(&ids, &store, err);
     if (failed == 0)
-        store->limits = (struct image_limits){.bytes = INT64_MAX, .ratio = UINT64_MAX, .entries = UINT64_MAX};
+        store->limits = (struct image_limits){.bytes = INT64_MAX,
+                                              .ratio = UINT64_MAX,
+                                              .entries = UINT64_MAX,
+                                              .all_bytes = UINT64_MAX,
+                                              .all_entries = UINT64_MAX};
     if (failed == 0)
         failed = image_store_repair(store, full, err);
     image_store_close(store);

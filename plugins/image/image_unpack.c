@@ -107,8 +107,9 @@ _Noreturn static void decode(struct unpacking *u)
 {
     struct kern_error *err = &u->decoder->error;
     const int keep[2] = {u->in, u->out[1]};
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
-    (void)munmap(u->tar, sizeof(*u->tar));           /* the other's word is none of ours */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);         /* cannot fail with a valid signal */
+    (void)munmap(u->tar, sizeof(*u->tar));                   /* the other's word is none of ours */
+    (void)munmap(u->store->total, sizeof(*u->store->total)); /* nor are the figures */
     int failed = image_confine(-1, keep, 2, 0);
     if (failed != 0)
         kern_refuse(err, -failed, "cannot give up rights before a layer is read");
@@ -128,8 +129,11 @@ static int make_files(void *data)
     struct unpacking *u = data;
     const struct image_ids *ids = &u->store->ids;
     const int keep[2] = {u->out[0], u->root};
-    struct image_tar_job job = {
-        .in = IMAGE_KEPT(0), .root = IMAGE_KEPT(1), .limits = u->store->limits, .result = u->tar};
+    struct image_tar_job job = {.in = IMAGE_KEPT(0),
+                                .root = IMAGE_KEPT(1),
+                                .limits = u->store->limits,
+                                .total = u->store->total,
+                                .result = u->tar};
     if (ids->kind == IMAGE_IDS_PLAIN)
         job.uids = job.gids = UINT32_MAX;
     else if (ids->kind == IMAGE_IDS_RANGE)

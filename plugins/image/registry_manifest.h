@@ -5,7 +5,7 @@
 
 #include "kern/plugin.h"
 
-/* The caps of a layer, for the verbs that take an image from a file (as flags, which win) and for this table. */
+/* The caps of a layer and of all layers of one pull or load, for the verbs that take an image from a file (as flags, which win) and for this table. */
 #define IMAGE_LIMITS(where)                                                                 \
     {.name = "max-size",                                                                    \
      .type = KERN_SIZE,                                                                     \
@@ -21,6 +21,20 @@
          .min = 1,                                                                          \
          .max = 1000000,                                                                    \
          .help = "refuse a layer that grows to more than N times its size (default: 250)"}, \
+        {.name = "max-image-size",                                                          \
+         .type = KERN_SIZE,                                                                 \
+         .flags = (where),                                                                  \
+         .arg = "SIZE",                                                                     \
+         .min = 1,                                                                          \
+         .max = INT64_MAX,                                                                  \
+         .help = "refuse layers that together unpack to more (default: 128g)"},             \
+        {.name = "max-image-entries",                                                       \
+         .type = KERN_INT,                                                                  \
+         .flags = (where),                                                                  \
+         .arg = "N",                                                                        \
+         .min = 1,                                                                          \
+         .max = INT64_C(1000000000),                                                        \
+         .help = "refuse layers of more files together (default: 4000000)"},                \
     {                                                                                       \
         .name = "max-entries", .type = KERN_INT, .flags = (where), .arg = "N", .min = 1,    \
         .max = INT64_C(1000000000),                                                         \

@@ -19,16 +19,24 @@ int64_t registry_retry_after(const char *value, int64_t now)
     return date > now ? (int64_t)date - now : 0;
 }
 
+/* Of a handshake that failed: the other side's words ("error:" and a number of the TLS library's) stay the same; a connection that
+ * broke meanwhile may hold the next time. */
+static bool broke_off(const char *detail)
+{
+    return detail == NULL || strstr(detail, "error:") == NULL || strstr(detail, "unexpected eof") != NULL;
+}
+
 /* What may be otherwise in a moment. A certificate that is wrong stays wrong. */
-static bool is_passing(int32_t connection)
+static bool is_passing(int32_t connection, const char *detail)
 {
     switch (connection) {
+    case CURLE_SSL_CONNECT_ERROR:
+        return broke_off(detail);
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_CONNECT:
     case CURLE_PARTIAL_FILE:
     case CURLE_OPERATION_TIMEDOUT:
-    case CURLE_SSL_CONNECT_ERROR:
     case CURLE_GOT_NOTHING:
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
@@ -47,8 +55,8 @@ static bool is_passing_status(uint32_t status)
 
 int64_t registry_retry(const struct registry_attempt *attempt, uint32_t limit, uint32_t noise)
 {
-    bool passing =
-        attempt->connection != 0 ? is_passing(attempt->connection) : is_passing_status(attempt->status);
+    bool passing = attempt->connection != 0 ? is_passing(attempt->connection, attempt->detail)
+                                            : is_passing_status(attempt->status);
     if (!passing || (attempt->number >= limit && attempt->progressed == 0))
         return -1;
     /* A host that cannot be found or reached: one more attempt, no half minute of silence. */

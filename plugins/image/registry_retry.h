@@ -11,6 +11,7 @@
 struct registry_attempt {
     uint32_t number;     /* 1 for the first */
     int32_t connection;  /* a CURLcode, 0 when there was an answer */
+    const char *detail;  /* libcurl's words for it; may be NULL */
     uint32_t status;     /* of HTTP, 0 when there was none */
     int64_t retry_after; /* seconds, -1 when the answer had no such header */
     uint32_t progressed; /* bytes came in that need not come again: the count begins anew */

@@ -100,7 +100,11 @@ static int refuse_connection(const struct registry_transfer *transfer, struct ke
         kern_hint(err, "an image that is at hand as a file needs no registry: kern load -i FILE");
         return r;
     case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
         r = kern_refuse(err, 0, "cannot trust registry \"%s\": %s", name, answer->detail);
+        /* libcurl has one number for all that is wrong with a certificate. */
+        if (strstr(answer->detail, "subject name") != NULL)
+            kern_hint(err, "ask for it by a name that its certificate has");
         kern_hint(
             err,
             "its authority's certificate may be named in your kern.toml: [registry] ca_file = \"/PATH\"");
@@ -156,6 +160,19 @@ static bool may_ask(const struct registry_transfer *transfer)
            transfer->exchange.answer.challenge.scheme != REGISTRY_AUTH_NONE;
 }
 
+/* Only a word to the user. */
+static void tell_patience(const struct registry_transfer *transfer, int64_t wait)
+{
+    const struct http_answer *answer = &transfer->exchange.answer;
+    const char *name = transfer->session->endpoint->name;
+    char text[CURL_ERROR_SIZE + 320];
+    if (answer->connection != CURLE_OK)
+        (void)snprintf(text, sizeof(text), "\"%s\" breaks off (%s)", name, answer->detail); /* fits */
+    else
+        (void)snprintf(text, sizeof(text), "\"%s\" answers with status %u", name, answer->status); /* fits */
+    (void)wire_send(transfer->session->job->socket, WIRE_PATIENCE, 0, (uint64_t)wait, text, strlen(text));
+}
+
 int registry_transfer_judge(struct registry_transfer *transfer, CURLcode result, int64_t *ret_wait,
                             struct kern_error *err)
 {
@@ -177,6 +194,7 @@ int registry_transfer_judge(struct registry_transfer *transfer, CURLcode result,
     bool progressed = transfer->from >= transfer->from_before + PROGRESS;
     const struct registry_attempt what = {.number = transfer->attempt,
                                           .connection = (int32_t)answer->connection,
+                                          .detail = answer->detail,
                                           .status = answer->status,
                                           .retry_after = answer->retry_after,
                                           .progressed = progressed};
@@ -187,9 +205,7 @@ int registry_transfer_judge(struct registry_transfer *transfer, CURLcode result,
         return answered ? refuse_status(transfer, err) : refuse_connection(transfer, err);
     transfer->attempt = progressed ? 1 : transfer->attempt + 1;
     if (wait >= LONG_WAIT)
-        (void)wire_send(transfer->session->job->socket, WIRE_PATIENCE, 0, (uint64_t)wait,
-                        transfer->session->endpoint->name,
-                        strlen(transfer->session->endpoint->name)); /* only a word to the user */
+        tell_patience(transfer, wait);
     /* Where a redirect led may be good for a moment only. */
     go_home(transfer);
     *ret_wait = wait;

@@ -47,6 +47,19 @@ static const char *text_of(const struct pull *pull, uint32_t which)
     return pull->text[which] != NULL ? pull->text[which] : "";
 }
 
+/* The manifest is one that the index lists, not only one whose digest stands somewhere in its text. */
+static int check_index(const struct pull *pull, struct kern_error *err)
+{
+    cleanup(image_document_clear) struct image_document index = {0};
+    int r = image_document_read(text_of(pull, WIRE_INDEX), pull->length[WIRE_INDEX], NULL, &index, err);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < index.entry_count; i++)
+        if (strcmp(index.entry[i].blob.digest, pull->manifest) == 0)
+            return 0;
+    return mistrust(err);
+}
+
 /* By digest from the reference down to the manifest, whatever the worker says. */
 static int check_chain(struct pull *pull, struct kern_error *err)
 {
@@ -60,8 +73,9 @@ static int check_chain(struct pull *pull, struct kern_error *err)
     if (pull->ready[WIRE_INDEX]) {
         if (image_digest_of(text_of(pull, WIRE_INDEX), pull->length[WIRE_INDEX], outer) != 0)
             return kern_fail(err, ENOMEM, "cannot compute a digest");
-        if (strstr(text_of(pull, WIRE_INDEX), pull->manifest) == NULL)
-            return mistrust(err);
+        r = check_index(pull, err);
+        if (r < 0)
+            return r;
     }
     return pinned[0] == '\0' || strcmp(pinned, outer) == 0 ? 0 : mistrust(err);
 }
@@ -76,8 +90,13 @@ static int read_parts(struct pull *pull, struct kern_error *err)
     r = r < 0 ? r
               : image_store_add_blob(pull->store, pull->parts->config, text_of(pull, WIRE_CONFIG),
                                      pull->length[WIRE_CONFIG], digest, err);
-    return r < 0 ? r
-                 : image_parse_diffs(text_of(pull, WIRE_CONFIG), pull->length[WIRE_CONFIG], pull->parts, err);
+    r = r < 0 ? r
+              : image_parse_diffs(text_of(pull, WIRE_CONFIG), pull->length[WIRE_CONFIG], pull->parts, err);
+    /* What was not asked for by its platform may be for any: a start judges it. */
+    return r < 0 || pull->request->platform == NULL
+               ? r
+               : image_check_platform(text_of(pull, WIRE_CONFIG), pull->length[WIRE_CONFIG],
+                                      &pull->job->wanted, err);
 }
 
 /* ---- Layers ------------------------------------------------------------------------------------------- */
@@ -218,9 +237,8 @@ int pull_take(struct pull *pull, const struct wire_frame *frame, const void *pay
             drop_documents(pull);
         return 0;
     case WIRE_PATIENCE:
-        kern_progress_note(pull->progress, "registry \"%.*s\" has no time; asking again in %llu s",
-                           (int)frame->length, (const char *)payload,
-                           (unsigned long long)(frame->value + 999) / 1000);
+        kern_progress_note(pull->progress, "registry %.*s; asking again in %llu s", (int)frame->length,
+                           (const char *)payload, (unsigned long long)(frame->value + 999) / 1000);
         return 0;
     case WIRE_DOCUMENT:
         return take_document(pull, frame, payload, err);

@@ -45,6 +45,12 @@ class Verbs(Images):
         self.assertEqual(self.says("/bin/cat", "/x", name="where:2"), "layout")
         self.verb("rmi", "where:2")
 
+    def test_more_layers_than_a_mount_takes(self):
+        layers = [layer(entry(f"f{i}", "")) for i in range(128)]
+        for pack in (imagekit.docker_archive, imagekit.oci_archive):
+            result = self.verb("load", "-i", self.archive(pack(layers)), "many:1", code=1)
+            self.assertIn("128 layers; 1 to 127 make an image\nhint: ", result.err)
+
     def test_a_compressed_archive_from_standard_input(self):
         path = self.archive(gzip.compress(imagekit.docker_archive([self.bottom])))
         with open(path, "rb") as file:

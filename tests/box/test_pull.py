@@ -124,6 +124,10 @@ class Pull(PullCase):
         self.assert_refused(self.pull(reference, env, "--platform=linux/mips"), "linux/mips", native, "s390x",
                             hint="--platform ")
         self.assert_refused(self.pull(reference, env, "--platform", "a/b/c/d"), "not a platform")
+        # Without a list, the configuration says what the image is for.
+        single = registry.add(small(3, architecture="s390x"), "single")
+        self.assert_refused(self.pull(single, env, "--platform", native), native, "there is: linux/s390x", hint="--platform linux/s390x")
+        self.assert_pulled(self.pull(single, env, "--platform", "s390x"))
 
     def test_a_digest_is_asked_for_once(self):
         registry = self.serve()

@@ -93,7 +93,7 @@ class Faults(PullCase, unittest.TestCase):
                         return True
                     return False
                 result = self.assert_pulled(self.broken(busy)[0])
-                self.assertEqual("asking again in 1 s" in result.err, status == 429)
+                self.assertEqual("answers with status 429; asking again in 1 s" in result.err, status == 429)
 
     def test_refusals_that_stay(self):
         result, registry, *_ = self.broken(lambda request, path: request.send(503) or True)
@@ -110,6 +110,14 @@ class Faults(PullCase, unittest.TestCase):
         for host, part in (("no-such-host.invalid", "resolve host"), ("127.0.0.1:1", "connect")):
             result = self.kern("pull", f"{host}/x:1", env={"XDG_DATA_HOME": self.folder()})
             self.assert_failed(result, 1, f'cannot reach registry "{host}"', part, hint="kern load -i FILE")
+
+    def test_tls_that_cannot_be_is_told_at_once(self):
+        plain, secure = self.serve(), self.serve(tls=registry_kit.certificates(kerntest.scratch()))
+        env = self.fresh()
+        for registry, part, hint in ((plain, "cannot speak https", f'plain_http = ["{plain.name}"]'), (secure, "cannot trust", "ca_file")):
+            result = self.pull(f"{registry.name}/app", env)
+            self.assert_refused(result, part, hint=hint)
+            self.assertNotIn("again", result.err)
 
     def test_a_slow_drip(self):
         image = small()
@@ -248,6 +256,14 @@ class Faults(PullCase, unittest.TestCase):
                 registry = self.serve()
                 env = self.fresh(registry, extra=cap)
                 self.assert_refused(self.pull(registry.add(Image(layers)), env), part, hint=cap.split()[0] + " in [registry]")
+                self.assertEqual(self.images(env), [])
+        several = Image([{f"f{i}": b"x" * 40_000} for i in range(4)])
+        for cap, part in (('max-image-size = "100k"', "together are larger than 102400 bytes"),
+                          ("max-image-entries = 3", "together have more than 3 entries")):
+            with self.subTest(cap):
+                registry = self.serve()
+                env = self.fresh(registry, extra=cap)
+                self.assert_refused(self.pull(registry.add(several), env), part, hint=cap.split()[0] + " in [registry]")
                 self.assertEqual(self.images(env), [])
         bomb = Image([{"zeros": bytes(90 << 20)}])
         registry = self.serve()

@@ -253,6 +253,8 @@ class Table(RegistryCase, unittest.TestCase):
         registry = self.serve(auth="basic", users={"ann": SECRET})
         env = {**self.settings(registry), "KERN_CONFIG": self.file("[box]\nnice = 1\n", "kern.toml")}
         self.assertEqual(self.login(registry, env).code, 0)
+        env["KERN_CONFIG"] = self.file("[registry]\nattempts = 1\n", "kern.toml")
+        self.assert_failed(self.kern("pull", f"{registry.name}/app", env=env), 1, "[registry] is not accepted", hint="your own kern.toml")
 
 
 if __name__ == "__main__":
