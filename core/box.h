@@ -22,7 +22,7 @@
 #define CORE_MAX_EXEC   32
 #define CORE_MAX_WAITER 64
 #define CORE_MAX_MOUNT  128
-#define CORE_OWN_PLACES 4
+#define CORE_OWN_PLACES 8
 
 /* How far the box's first process has come: written by it, read by the supervisor. */
 enum core_progress {

@@ -1,10 +1,8 @@
-/* Host resources that plugins which ship with kern ask for by name: id blocks, kern's own directories, heavy companion
- * objects. Runs in prepare. */
+/* Host resources that plugins which ship with kern ask for by name: id blocks, the data directory, heavy companion objects. Runs in prepare. */
 #include "box.h"
 
 #include "cleanup.h"
 #include "plugin.h"
-#include "registry.h"
 #include "resources.h"
 
 #include <fcntl.h>
@@ -55,54 +53,6 @@ int core_data_directory(char *ret_path, size_t size)
                : home != NULL && home[0] == '/' ? snprintf(ret_path, size, "%s/.local/share/kern", home)
                                                 : snprintf(ret_path, size, "/var/lib/kern");
     return used > 0 && (size_t)used < size ? 0 : -ENAMETOOLONG;
-}
-
-int32_t kern_is_own_state(const kern_box *box, const char *path, uint32_t index, const char **ret_below)
-{
-    *ret_below = NULL;
-    char *own = index < CORE_OWN_PLACES ? box->own_state[index] : NULL;
-    if (own == NULL)
-        return 0;
-    size_t own_length = strlen(own), length = strlen(path);
-    if (strncmp(path, own, own_length) == 0 && (path[own_length] == '\0' || path[own_length] == '/'))
-        return 1;
-    if (strncmp(own, path, length) == 0 && (own[length] == '/' || strcmp(path, "/") == 0))
-        *ret_below = strcmp(path, "/") == 0 ? own : own + length;
-    /* A place that does not exist yet could be made by the box, and believed by the next kern: it is taken first. */
-    if (*ret_below != NULL && mkdir(own, 0700) != 0 && errno != EEXIST)
-        *ret_below = NULL;
-    return 0;
-}
-
-/* Canonical even where the last part does not exist yet: a volume's source is compared as such a path. */
-static char *canonical_place(const char *path)
-{
-    char folder[PATH_MAX], resolved[PATH_MAX];
-    (void)snprintf(folder, sizeof(folder), "%s", path); /* callers' buffers are no longer */
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL)
-        return NULL;
-    *slash = '\0';
-    if (realpath(folder[0] != '\0' ? folder : "/", resolved) == NULL)
-        return NULL;
-    char *place = NULL;
-    return asprintf(&place, "%s/%s", strcmp(resolved, "/") == 0 ? "" : resolved, slash + 1) > 0 ? place
-                                                                                                : NULL;
-}
-
-int core_find_own_state(kern_box *box)
-{
-    char path[PATH_MAX];
-    size_t used = 0;
-    int place = 0;
-    for (unsigned choice = 0; place >= 0; choice++) {
-        place = core_registry_place(choice, path, sizeof(path));
-        if (place > 0 && used + 1 < CORE_OWN_PLACES)
-            box->own_state[used++] = canonical_place(path);
-    }
-    if (core_data_directory(path, sizeof(path)) == 0)
-        box->own_state[used++] = canonical_place(path);
-    return 0;
 }
 
 int core_make_path(const char *path)

@@ -91,12 +91,13 @@ int image_choose_own(const char *text, size_t length, char ret_digest[static IMA
     const struct image_entry *entry = NULL;
     image_platform_native(&own);
     int failed = image_document_read(text, length, NULL, &document, err);
-    if (failed == 0 && document.is_index != 0)
+    if (failed == 0 && document.is_index != 0) {
         failed = image_document_choose(&document, &own, &entry, err);
-    if (failed != 0) {
-        err->hint[0] = '\0'; /* an archive is all there is to choose from */
-        return kern_wrap(err, "cannot use the image");
+        if (failed != 0)
+            err->hint[0] = '\0'; /* an archive is all there is to choose from */
     }
+    if (failed != 0)
+        return kern_wrap(err, "cannot use the image");
     *ret_is_list = entry != NULL;
     if (entry != NULL)
         memcpy(ret_digest, entry->blob.digest, IMAGE_DIGEST_SIZE);

@@ -16,27 +16,14 @@ static int is_name(const char *source)
     return strchr(source, '/') == NULL && strcmp(source, ".") != 0 && strcmp(source, "..") != 0;
 }
 
-static int canonical(int fd, char *ret_path, size_t size)
-{
-    char link[40];
-    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
-    ssize_t length = readlink(link, ret_path, size - 1);
-    if (length <= 0)
-        return -errno;
-    ret_path[length] = '\0';
-    return 0;
-}
-
 /* A directory that holds kern's state may be shared, its part that is kern's may not. */
-static int guard_own_state(kern_box *box, const struct rootfs_volume *volume, const char *path,
-                           struct kern_error *err)
+static int guard_own_state(kern_box *box, const struct rootfs_volume *volume, int fd, struct kern_error *err)
 {
-    for (uint32_t i = 0; i < 4; i++) {
-        const char *below = NULL;
-        if (kern_is_own_state(box, path, i, &below) != 0) {
-            return kern_refuse(err, 0, "cannot use volume \"%s\": kern keeps its own state there",
-                               volume->source);
-        }
+    const char *below = NULL;
+    if (kern_is_own_state(box, fd) != 0)
+        return kern_refuse(err, 0, "cannot use volume \"%s\": kern keeps its own state there",
+                           volume->source);
+    for (uint32_t i = 0; kern_own_state_below(box, fd, i, &below) != 0; i++) {
         if (below == NULL)
             continue;
         char cover[2 * PATH_MAX];
@@ -50,19 +37,15 @@ static int guard_own_state(kern_box *box, const struct rootfs_volume *volume, co
 
 int rootfs_guard_root(kern_box *box, int fd, const char *given, struct kern_error *err)
 {
-    char path[PATH_MAX];
-    int failed = canonical(fd, path, sizeof(path));
-    if (failed != 0)
-        return kern_refuse(err, -failed, "cannot find where root directory \"%s\" leads", given);
-    for (uint32_t i = 0; i < 4; i++) {
-        const char *below = NULL;
-        if (kern_is_own_state(box, path, i, &below) == 0 && below == NULL)
-            continue;
-        kern_refuse(err, 0, "cannot use root directory \"%s\": kern keeps its own state there", given);
-        kern_hint(err, "an image is used by its name: kern box --image NAME; kern images lists them");
-        return -EPERM;
-    }
-    return 0;
+    const char *below = NULL;
+    int is_ours = kern_is_own_state(box, fd);
+    for (uint32_t i = 0; is_ours == 0 && kern_own_state_below(box, fd, i, &below) != 0; i++)
+        is_ours = below != NULL;
+    if (is_ours == 0)
+        return 0;
+    kern_refuse(err, 0, "cannot use root directory \"%s\": kern keeps its own state there", given);
+    kern_hint(err, "an image is used by its name: kern box --image NAME; kern images lists them");
+    return -EPERM;
 }
 
 static int open_source(kern_box *box, const struct rootfs_volume *volume, int *ret_fd, struct kern_error *err)
@@ -100,13 +83,9 @@ static int add_volume(kern_box *box, struct rootfs_state *state, const struct ro
                       struct kern_error *err)
 {
     auto_fd fd = -1;
-    char path[PATH_MAX];
     int failed = open_source(box, volume, &fd, err);
     if (failed != 0)
         return failed;
-    failed = canonical(fd, path, sizeof(path));
-    if (failed != 0)
-        return kern_refuse(err, -failed, "cannot find where volume \"%s\" leads", volume->source);
     uint32_t flags = KERN_MOUNT_RECURSIVE | (volume->read_only != 0 ? KERN_MOUNT_READ_ONLY : 0);
     failed = kern_add_bind(box, fd, volume->target, flags, err);
     uint64_t max = 0;
@@ -116,7 +95,7 @@ static int add_volume(kern_box *box, struct rootfs_state *state, const struct ro
         failed = rootfs_bound_volume(box, state, fd, volume->target, max, err);
     if (failed != 0 || is_name(volume->source))
         return failed;
-    return guard_own_state(box, volume, path, err);
+    return guard_own_state(box, volume, fd, err);
 }
 
 int rootfs_add_volumes(kern_box *box, struct rootfs_state *state, struct kern_error *err)

@@ -1,6 +1,7 @@
 """Boxes of images, and what their layers are made of: as root and as a user, with a range of ids and without."""
 
 import os
+import subprocess
 import tarfile
 import time
 
@@ -139,6 +140,17 @@ class Boxes(Images):
     def test_the_store_is_out_of_reach(self):
         result = self.box("true", options=["-v", self.store() + ":/x"], env=self.env)
         self.assert_failed(result, 1, "kern keeps its own state there")
+        # By another name, and for a kern that keeps its own elsewhere.
+        for path in (self.data + "/kern", self.store("refs"), self.store("lock")):
+            self.assert_failed(self.box("true", options=["-v", path + ":/x"]), 1, "kern keeps its own state there")
+        if self.me.is_root:
+            place = self.folder()
+            subprocess.run(["mount", "--bind", self.data, place], check=True)
+            try:
+                self.assert_failed(self.box("true", options=["-v", place + "/kern:/x"], env=self.env), 1, "kern keeps its own state there")
+                self.assertEqual(self.rooted("/bin/ls", "/mnt/kern", options=["-v", place + ":/mnt"], env=self.env).out, "")
+            finally:
+                subprocess.run(["umount", place], check=True)
         self.says("true")
         layer_of_it = next(folder for folder, names, _ in os.walk(self.store() + "/layers") if "bin" in names)
         for root in (self.store(), layer_of_it, os.path.dirname(os.path.dirname(self.store()))):

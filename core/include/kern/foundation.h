@@ -96,9 +96,11 @@ int32_t kern_nested(const kern_box *box);
 /* enter: the procfs of the box; with --sysctl one without the read-only covers. */
 void kern_child_proc(kern_box *box, int32_t fd);
 int32_t kern_child_get_proc(const kern_box *box);
-/* prepare: directories of kern's own that no volume may reach: 1 when `path` lies in one of them. A volume that contains
- * one gets it covered: then *ret_below is the part of its path below `path`, else NULL. */
-int32_t kern_is_own_state(const kern_box *box, const char *path, uint32_t index, const char **ret_below);
+/* prepare: directories of kern's own that no volume may reach: 1 when what `fd` stands for lies in one of them. */
+int32_t kern_is_own_state(const kern_box *box, int32_t fd);
+/* A volume that contains one gets it covered: *ret_below is the path of the directory `index` below `fd`, starting with a slash, or
+ * NULL where it is elsewhere. 0 past the last. */
+int32_t kern_own_state_below(const kern_box *box, int32_t fd, uint32_t index, const char **ret_below);
 /* prepare: the directory of the named volume, made on first use. `path` is where the box has it, for the content that a new one
  * then gets from the root; NULL: it starts empty. */
 int kern_named_volume(kern_box *box, const char *name, const char *path, int32_t *ret_fd,
