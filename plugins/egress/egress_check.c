@@ -131,8 +131,81 @@ static long check_chunks(struct egress_check *check, const uint8_t *bytes, size_
     return (long)taken;
 }
 
+/* ---- PROXY headers ---- */
+
+#define PROXY_LINE_MOST 107 /* with its end, says the protocol */
+#define PROXY_HEAD      16  /* of version 2: what says how long the rest is */
+
+static int starts_alike(const uint8_t *bytes, size_t length, const char *with, size_t with_length)
+{
+    return memcmp(bytes, with, length < with_length ? length : with_length) == 0;
+}
+
+/* The line of version 1, from behind its first word to its end. Servers skip what they do not know in it: nothing of that goes. */
+static int is_proxy_line(const char *line, size_t length)
+{
+    static const char *const begins[] = {"TCP4 ", "TCP6 ", "UNKNOWN"};
+    size_t at = 0;
+    for (size_t i = 0; at == 0 && i < 3; i++)
+        if (length >= strlen(begins[i]) && memcmp(line, begins[i], strlen(begins[i])) == 0)
+            at = strlen(begins[i]);
+    if (at == 0)
+        return 0;
+    while (at < length && line[at] != '\0' && strchr("0123456789abcdefABCDEF.: ", line[at]) != NULL)
+        at++;
+    return at + 2 == length && line[at] == '\r';
+}
+
+/* How long the header of version 2 is; 0 when that is not clear yet; -EBADMSG for one that says more than addresses: it could name
+ * a host. */
+static long proxy_head(const uint8_t *bytes, size_t length)
+{
+    static const uint16_t address[] = {0, 12, 36, 216}; /* none, IPv4, IPv6, unix */
+    if (length < PROXY_HEAD)
+        return 0;
+    uint16_t rest = (uint16_t)(bytes[14] << 8 | bytes[15]);
+    if ((bytes[12] != 0x20 && bytes[12] != 0x21) || bytes[13] >> 4 > 3 || rest != address[bytes[13] >> 4])
+        return -EBADMSG;
+    return length < (size_t)PROXY_HEAD + rest ? 0 : PROXY_HEAD + rest;
+}
+
+/* A server behind a balancer of loads takes such a header first, and a ClientHello or a request behind it: so these are looked at
+ * there. Returns how long the header is, -EAGAIN for not yet clear, 0 for none, or -EACCES. */
+static long check_proxy_header(struct egress_check *check, const uint8_t *bytes, size_t length)
+{
+    static const char line[] = "PROXY ", signature[] = "\r\n\r\n\0\r\nQUIT\n";
+    long size = 0;
+    if (length >= sizeof(line) - 1 && starts_alike(bytes, length, line, sizeof(line) - 1)) {
+        if (egress_http_looks_so(bytes, length) == 1)
+            return 0; /* a request of that method */
+        const uint8_t *end = memchr(bytes, '\n', length);
+        size = end != NULL ? end + 1 - bytes : 0;
+        if (size > PROXY_LINE_MOST || (size > 0 && !is_proxy_line((const char *)bytes + sizeof(line) - 1,
+                                                                  (size_t)size - sizeof(line) + 1)))
+            size = -EBADMSG;
+    } else if (starts_alike(bytes, length, signature, sizeof(signature) - 1)) {
+        size = proxy_head(bytes, length);
+    } else {
+        return 0;
+    }
+    if (size < 0 || (size > 0 && check->proxied))
+        return refuse(check, EGRESS_DENIAL_REQUEST,
+                      "a PROXY header that says more than addresses, or a second one");
+    return size > 0 ? size : -EAGAIN;
+}
+
+/* ---- The beginning ---- */
+
 static long check_start(struct egress_check *check, const uint8_t *bytes, size_t length)
 {
+    long header = check->must ? 0 : check_proxy_header(check, bytes, length);
+    if (header == -EAGAIN || header == -EACCES)
+        return header == -EAGAIN ? 0 : header;
+    if (header > 0) {
+        check->proxied = 1;
+        check->word_length = 0;
+        return header;
+    }
     if (bytes[0] == RECORD_HANDSHAKE && (length < 2 || bytes[1] == 3))
         return check_hello(check, bytes, length);
     int http = check->must ? 1 : egress_http_looks_so(bytes, length);
@@ -205,5 +278,5 @@ void egress_check_answer(struct egress_check *check, const uint8_t *bytes, size_
         return;
     /* An answer that came in pieces counts as no: what the client sends then must be a request again. */
     int yes = length >= 12 && memcmp(bytes, "HTTP/1.1 101", 12) == 0;
-    check->state = yes ? EGRESS_CHECK_OPAQUE : EGRESS_CHECK_HEAD;
+    check->state = yes ? EGRESS_CHECK_OPAQUE : check->once ? EGRESS_CHECK_ENDED : EGRESS_CHECK_HEAD;
 }

@@ -20,10 +20,11 @@ enum egress_check_state {
 
 struct egress_check {
     enum egress_check_state state;
-    uint8_t must;  /* the port is one of web servers: what is neither TLS nor HTTP is refused */
-    uint8_t ech;   /* an encrypted ClientHello is accepted */
-    uint8_t asked; /* a request went through */
-    uint8_t once;  /* ENDED after the request that is on its way */
+    uint8_t must;    /* the port is one of web servers: what is neither TLS nor HTTP is refused */
+    uint8_t ech;     /* an encrypted ClientHello is accepted */
+    uint8_t asked;   /* a request went through */
+    uint8_t once;    /* ENDED after the request that is on its way */
+    uint8_t proxied; /* a PROXY header went ahead */
     uint16_t port;
     size_t passing; /* bytes of the record on its way */
     uint64_t left;

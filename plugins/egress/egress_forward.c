@@ -5,6 +5,7 @@
 
 #include "egress_confine.h"
 #include "egress_relay.h"
+#include "egress_session.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,10 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MAX_CONNS    4096
-#define MAX_SESSIONS 1024
-#define SESSION_MS   60000 /* a UDP peer that said nothing for so long is gone */
-#define TICK_MS      1000
+#define MAX_CONNS 4096
+#define TICK_MS   1000
 
 struct world;
 
@@ -31,23 +30,11 @@ struct listener {
     const struct egress_port *port;
 };
 
-/* A peer of a UDP port: it has a socket of its own in the box, so that the box can tell peers apart. */
-struct session {
-    struct egress_garbage garbage; /* first */
-    struct egress_source source;
-    struct listener *listener;
-    struct session *next;
-    struct sockaddr_storage peer;
-    socklen_t peer_size;
-    int64_t used_ms;
-};
-
 struct world {
     struct egress_loop loop;
     struct egress_relays relays;
     struct listener *listener;
-    struct session *sessions;
-    uint32_t session_count;
+    struct egress_sessions sessions;
 };
 
 /* ---- Into the box ---- */
@@ -140,63 +127,52 @@ static void on_accept(struct egress_source *source, uint32_t events)
 
 /* ---- UDP ---- */
 
-static void end_session(struct world *world, struct session *session)
+static void end_session(struct world *world, struct egress_session *session)
 {
-    for (struct session **at = &world->sessions; *at != NULL; at = &(*at)->next)
-        if (*at == session) {
-            *at = session->next;
-            break;
-        }
-    world->session_count--;
     egress_loop_close(&session->source);
     egress_loop_discard(&world->loop, &session->garbage);
 }
 
 static void on_reply(struct egress_source *source, uint32_t events)
 {
-    struct session *session = (struct session *)(void *)((char *)source - offsetof(struct session, source));
+    struct egress_session *session =
+        (struct egress_session *)(void *)((char *)source - offsetof(struct egress_session, source));
+    struct listener *listener = (struct listener *)session->listener;
     uint8_t bytes[65536];
     (void)events; /* an error comes out of recv as well: the box's port is closed, perhaps not for long */
     for (int turn = 0; turn < 64; turn++) {
         ssize_t got = recv(source->fd, bytes, sizeof(bytes), 0);
         if (got < 0)
             return;
-        session->used_ms = session->listener->world->loop.now_ms;
-        (void)sendto(session->listener->source.fd, bytes, (size_t)got, MSG_NOSIGNAL,
-                     (struct sockaddr *)&session->peer, session->peer_size); /* lost like any datagram */
+        session->used_ms = listener->world->loop.now_ms;
+        (void)sendto(listener->source.fd, bytes, (size_t)got, MSG_NOSIGNAL, (struct sockaddr *)&session->peer,
+                     session->peer_size); /* lost like any datagram */
     }
 }
 
-static struct session *find_session(struct listener *listener, const struct sockaddr_storage *peer,
-                                    socklen_t size)
+static struct egress_session *start_session(struct listener *listener, const struct sockaddr_storage *peer,
+                                            socklen_t size)
 {
     struct world *world = listener->world;
-    struct session *oldest = NULL;
-    for (struct session *at = world->sessions; at != NULL; at = at->next) {
-        if (at->listener == listener && at->peer_size == size && memcmp(&at->peer, peer, size) == 0)
-            return at;
-        if (oldest == NULL || at->used_ms < oldest->used_ms)
-            oldest = at;
-    }
-    if (world->session_count >= MAX_SESSIONS)
-        end_session(world, oldest);
-    struct session *session = calloc(1, sizeof(*session));
+    struct egress_session *session = calloc(1, sizeof(*session));
     int fd = session != NULL ? connect_box(listener->port->box, SOCK_DGRAM) : -ENOMEM;
     if (fd < 0) {
         free(session);
         return NULL;
     }
     session->source = (struct egress_source){fd, on_reply};
-    session->listener = listener;
+    session->listener = &listener->source;
     memcpy(&session->peer, peer, size);
     session->peer_size = size;
-    session->next = world->sessions;
-    world->sessions = session;
-    world->session_count++;
-    if (egress_loop_add(&world->loop, &session->source, EPOLLIN) == 0)
-        return session;
-    end_session(world, session);
-    return NULL;
+    struct egress_session *oldest = egress_sessions_make_room(&world->sessions);
+    if (oldest != NULL)
+        end_session(world, oldest);
+    if (egress_loop_add(&world->loop, &session->source, EPOLLIN) != 0) {
+        end_session(world, session);
+        return NULL;
+    }
+    egress_sessions_add(&world->sessions, session, world->loop.now_ms);
+    return session;
 }
 
 static void on_datagram(struct egress_source *source, uint32_t events)
@@ -210,7 +186,10 @@ static void on_datagram(struct egress_source *source, uint32_t events)
         ssize_t got = recvfrom(source->fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&peer, &size);
         if (got < 0)
             return;
-        struct session *session = find_session(listener, &peer, size);
+        struct egress_session *session =
+            egress_sessions_find(&listener->world->sessions, source, &peer, size);
+        if (session == NULL)
+            session = start_session(listener, &peer, size);
         if (session == NULL)
             continue;
         session->used_ms = listener->world->loop.now_ms;
@@ -274,16 +253,14 @@ int32_t egress_publish_serve(const struct egress_publish *publish)
         return 1;
     world->relays.loop = &world->loop;
     for (;;) {
-        int wait = egress_relays_turn(&world->relays, world->sessions != NULL ? TICK_MS : -1);
+        int wait = egress_relays_turn(&world->relays, world->sessions.first != NULL ? TICK_MS : -1);
         if (egress_loop_turn(&world->loop, wait) != 0)
             return 1;
         if (world->loop.now_ms < next_ms)
             continue;
         next_ms = world->loop.now_ms + TICK_MS;
-        for (struct session *at = world->sessions, *next; at != NULL; at = next) {
-            next = at->next;
-            if (at->used_ms + SESSION_MS < world->loop.now_ms)
-                end_session(world, at);
-        }
+        for (struct egress_session *idle;
+             (idle = egress_sessions_take_idle(&world->sessions, world->loop.now_ms)) != NULL;)
+            end_session(world, idle);
     }
 }

@@ -26,7 +26,8 @@ static uint32_t read_number(const char **at, const char *end)
     return *at > start ? number : 0;
 }
 
-static int read_range(const char *at, const char *end, struct range *ret_range)
+/* NULL, or what is wrong with it. */
+static const char *read_range(const char *at, const char *end, struct range *ret_range)
 {
     struct range range = {.first = read_number(&at, end)};
     range.last = range.first;
@@ -34,9 +35,45 @@ static int read_range(const char *at, const char *end, struct range *ret_range)
         at++;
         range.last = read_number(&at, end);
     }
-    if (at != end || range.first == 0 || range.last < range.first || range.last > 65535)
-        return -EINVAL;
+    if (at != end || range.first == 0 || range.last == 0 || range.first > 65535 || range.last > 65535)
+        return "a port is a number from 1 to 65535, or a range of them";
+    if (range.last < range.first)
+        return "a range begins with its lower end";
     *ret_range = range;
+    return NULL;
+}
+
+static int is_any(const struct egress_address *address)
+{
+    static const uint8_t none[sizeof(address->bytes)];
+    return memcmp(address->bytes, none, address->v6 ? 16 : 4) == 0;
+}
+
+/* Whether one host port would be wanted by both: a server on all addresses has each. */
+static int collides(const struct egress_port *a, const struct egress_port *b)
+{
+    return a->host == b->host && a->udp == b->udp && a->address.v6 == b->address.v6 &&
+           (is_any(&a->address) || is_any(&b->address) ||
+            memcmp(a->address.bytes, b->address.bytes, a->address.v6 ? 16 : 4) == 0);
+}
+
+static int append(struct egress_ports *ports, const struct egress_port *port, const char *text,
+                  struct kern_error *err)
+{
+    for (uint32_t i = 0; i < ports->count; i++) {
+        if (!collides(&ports->port[i], port))
+            continue;
+        kern_refuse(err, 0,
+                    "cannot use --publish \"%.200s\": port %u of the host is published already, for port %u "
+                    "of the box",
+                    text, port->host, ports->port[i].box);
+        kern_hint(err, "leave out one of the two, or publish on another port, such as %u:%u",
+                  port->host < 65535 ? port->host + 1u : 8080u, port->box);
+        return -EINVAL;
+    }
+    if (ports->count == EGRESS_MAX_PORTS)
+        return kern_refuse(err, 0, "cannot publish more than %d ports", EGRESS_MAX_PORTS);
+    ports->port[ports->count++] = *port;
     return 0;
 }
 
@@ -93,16 +130,19 @@ int egress_ports_add(struct egress_ports *ports, const char *text, struct kern_e
     const char *colon = memchr(at, ':', (size_t)(end - at));
     if (colon == NULL)
         return refuse(text, "it names one port, and two are needed", err);
-    if (read_range(at, colon, &host) != 0 || read_range(colon + 1, end, &box) != 0)
-        return refuse(text, "a port is a number from 1 to 65535, or a range of them", err);
+    const char *why = read_range(at, colon, &host);
+    if (why == NULL)
+        why = read_range(colon + 1, end, &box);
+    if (why != NULL)
+        return refuse(text, why, err);
     if (host.last - host.first != box.last - box.first)
         return refuse(text, "the two ranges differ in length", err);
     for (uint32_t i = 0; i <= host.last - host.first; i++) {
-        if (ports->count == EGRESS_MAX_PORTS)
-            return kern_refuse(err, 0, "cannot publish more than %d ports", EGRESS_MAX_PORTS);
         port.host = (uint16_t)(host.first + i);
         port.box = (uint16_t)(box.first + i);
-        ports->port[ports->count++] = port;
+        int failed = append(ports, &port, text, err);
+        if (failed != 0)
+            return failed;
     }
     return 0;
 }

@@ -196,6 +196,11 @@ for port in (80, 8000):
     say(port, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nevil")
     say(port, b"GET / HTTP/1.1\r\nX: " + b"a" * 100000 + b"\r\nHost: evil.example.com\r\n\r\n")
     say(port, b"GET / HTTP/1.1\r\n" + H + b"Upgrade: websocket\r\n\r\n", EVIL, wait=0.3)
+for header in (b"PROXY TCP4 192.0.2.1 192.0.2.2 5 6\r\n", b"PROXY UNKNOWN\r\n", b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"):
+    for port in (80, 8000):
+        say(port, header + EVIL)
+        say(port, header + hello(b"evil.example.com"))
+say(8000, b"PROXY UNKNOWN evil\r\n" + GOOD)
 ''')
         self.assertTrue({"HTTP named another host", "an HTTP request that cannot be checked"} <= result.reasons, result)
 

@@ -171,10 +171,13 @@ class Mistakes(Published):
     def test_words(self):
         for word, part in (("80", "two are needed"), ("1-2:3", "differ in length"), ("5:0", "1 to 65535"), ("0:5", "1 to 65535"),
                            ("5:70000", "1 to 65535"), ("x:5", "1 to 65535"), ("5:6/sctp", "/tcp, /udp"), ("5:6/udp+proxy", "for TCP"),
-                           ("host:5:6", "no address"), ("[::1:5:6", "no address"), ("2-1:5-4", "1 to 65535"),
+                           ("host:5:6", "no address"), ("[::1:5:6", "no address"), ("2-1:5-4", "lower end"),
                            ("1-300:1-300", "more than 200")):
             with self.subTest(word):
                 self.refused(f"--publish={word}", parts=["publish", part])
+
+    def test_a_port_that_is_named_twice(self):
+        self.refused("-p8080:80", "-p0.0.0.0:8080:81", parts=["port 8080 of the host is published already"], hint="leave out one")
 
     def test_a_port_that_is_taken(self):
         with socket.create_server(("127.0.0.1", 8080)):

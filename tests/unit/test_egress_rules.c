@@ -1,5 +1,6 @@
 /* Egress rules, names and addresses: what is one, what it covers, and what a name may lead to. */
 #include "egress.h"
+#include "egress_session.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -365,7 +366,66 @@ static void published_ports(void **state)
             fail_msg("%s", bad[i]);
     }
     assert_int_equal(ports->count, 6);
+    static const struct {
+        const char *text, *part;
+    } told[] = {
+        {"2-1:5-6", "lower end"},
+        {"5-6:2-1", "lower end"},
+        {"8080:81", "published already, for port 80 of the box"},
+        {"0.0.0.0:8079-8080:1-2", "port 8080 of the host"},
+        {"127.0.0.1:2:9/udp", "published already"},
+        {"[::]:53:1", "published already"},
+    };
+    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+        err = (struct kern_error){0};
+        if (egress_ports_add(ports, told[i].text, &err) >= 0 || strstr(err.message, told[i].part) == NULL)
+            fail_msg("%s: %s", told[i].text, err.message);
+    }
+    static const char *const apart[] = {"8080:80/udp", "[::1]:8080:80", "203.0.113.1:8080:80"};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(egress_ports_add(ports, apart[i], &err), 0);
     free(ports);
+}
+
+static void peers_are_forgotten_when_they_are_silent(void **state)
+{
+    (void)state; /* no fixture */
+    struct egress_sessions sessions = {0};
+    struct egress_source port[2] = {{.fd = 1}, {.fd = 2}};
+    struct egress_session session[3] = {{.listener = &port[0], .peer = {.ss_family = 1}, .peer_size = 2},
+                                        {.listener = &port[1], .peer = {.ss_family = 1}, .peer_size = 2},
+                                        {.listener = &port[0], .peer = {.ss_family = 2}, .peer_size = 2}};
+    for (int i = 0; i < 3; i++) {
+        assert_null(egress_sessions_find(&sessions, session[i].listener, &session[i].peer, 2));
+        egress_sessions_add(&sessions, &session[i], 1000 + i);
+        assert_ptr_equal(egress_sessions_find(&sessions, session[i].listener, &session[i].peer, 2),
+                         &session[i]);
+    }
+    assert_null(egress_sessions_find(&sessions, &port[0], &session[0].peer, 3));
+    assert_null(egress_sessions_take_idle(&sessions, 60999));
+    session[0].used_ms = 50000; /* it said something */
+    assert_ptr_equal(egress_sessions_take_idle(&sessions, 61001), &session[1]);
+    assert_null(egress_sessions_take_idle(&sessions, 61001));
+    assert_ptr_equal(egress_sessions_take_idle(&sessions, 109999), &session[2]);
+    assert_null(egress_sessions_take_idle(&sessions, 109999));
+    assert_ptr_equal(egress_sessions_take_idle(&sessions, 110000), &session[0]);
+    assert_int_equal(sessions.count, 0);
+    assert_null(sessions.first);
+}
+
+static void the_oldest_peer_makes_room(void **state)
+{
+    (void)state; /* no fixture */
+    struct egress_sessions sessions = {0};
+    struct egress_session *session = calloc(EGRESS_SESSIONS, sizeof(*session));
+    for (int i = 0; i < EGRESS_SESSIONS; i++) {
+        assert_null(egress_sessions_make_room(&sessions));
+        egress_sessions_add(&sessions, &session[i], i);
+    }
+    session[0].used_ms = 5000;
+    assert_ptr_equal(egress_sessions_make_room(&sessions), &session[1]);
+    assert_null(egress_sessions_make_room(&sessions));
+    free(session);
 }
 
 static void denials(void **state)
@@ -402,6 +462,8 @@ int main(void)
         cmocka_unit_test(places_have_addresses),
         cmocka_unit_test(host_files),
         cmocka_unit_test(published_ports),
+        cmocka_unit_test(peers_are_forgotten_when_they_are_silent),
+        cmocka_unit_test(the_oldest_peer_makes_room),
         cmocka_unit_test(denials),
     };
     return cmocka_run_group_tests_name("egress_rules", tests, NULL, NULL);

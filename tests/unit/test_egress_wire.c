@@ -408,6 +408,55 @@ static void a_word_goes_before_it_is_clear_what_it_is(void **state)
     assert_int_equal(egress_check_feed(&check, (const uint8_t *)"GET", 3), 0);
 }
 
+static void behind_a_proxy_header_it_is_looked_at_too(void **state)
+{
+    (void)state; /* no fixture */
+    static const char two[] = "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\014abcdefghijkl",
+                      none[] = "\r\n\r\n\0\r\nQUIT\n\x20\0\0";
+    static const struct {
+        const char *text;
+        size_t length; /* of the header; 0: refused */
+    } row[] = {
+        {"PROXY TCP4 192.0.2.1 192.0.2.2 5 6\r\n", 36},
+        {"PROXY TCP6 2001:db8::1 ::1 5 6\r\n", 32},
+        {"PROXY UNKNOWN\r\n", 15},
+        {two, sizeof(two) - 1},
+        {none, sizeof(none)},
+        {"PROXY UNKNOWN\nX\r\n", 0},
+        {"PROXY UNKNOWN X\r\n", 0},
+        {"PROXY TCP4 evil\r\n", 0},
+        {"PROXY TCP5 1 2\r\n", 0},
+        {"PROXY TCP4 1\r2\r\n", 0},
+        {"PROXY UNKNOWN                                                                                      "
+         "      1\r\n",
+         0},
+        {"PROXY / HTTP/1.1\r\nHost: evil.example.com\r\n\r\n", 0},
+        {"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\015abcdefghijklm", 0},
+        {"\r\n\r\n\0\r\nQUIT\n\x31\x11\0\014abcdefghijkl", 0},
+    };
+    for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+        static const char *const more[] = {GOOD, BAD, "PROXY UNKNOWN\r\n", "SSH-2.0-x\r\n"};
+        for (size_t k = 0; k < 4; k++) {
+            struct egress_check check;
+            char text[512];
+            size_t length = row[i].length > 0        ? row[i].length
+                            : row[i].text[0] == '\r' ? 29
+                                                     : strlen(row[i].text);
+            memcpy(text, row[i].text, length);
+            (void)snprintf(text + length, sizeof(text) - length, "%s", more[k]); /* fits */
+            size_t whole = length + strlen(more[k]);
+            egress_check_start(&check, "api.example.com", 9000, 0);
+            size_t passed = feed(&check, text, whole);
+            int refused = row[i].length == 0 || k == 1 || k == 2;
+            size_t most = (row[i].length > 0 ? length : 0) + 5; /* a first word may have gone */
+            if (refused ? passed > most || check.refused == 0 : passed != whole)
+                fail_msg("%zu %zu: %zu of %zu", i, k, passed, whole);
+            egress_check_start(&check, "api.example.com", 80, 0);
+            assert_int_equal(feed(&check, text, whole), 0);
+        }
+    }
+}
+
 static void tls_must_name_the_host_each_time(void **state)
 {
     (void)state; /* no fixture */
@@ -486,6 +535,7 @@ int main(void)
         cmocka_unit_test(every_request_must_name_the_host),
         cmocka_unit_test(what_is_neither_is_refused_on_web_ports_only),
         cmocka_unit_test(a_word_goes_before_it_is_clear_what_it_is),
+        cmocka_unit_test(behind_a_proxy_header_it_is_looked_at_too),
         cmocka_unit_test(tls_must_name_the_host_each_time),
         cmocka_unit_test(a_websocket_is_opaque_once_it_is_granted),
     };

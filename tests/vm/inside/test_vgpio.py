@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from vgpio_kit import (Boxes, KERN, USER, board, direction, is_running, level, plug, pull, seen, setUpModule, unplug,
+from vgpio_kit import (Boxes, KERN, RACES, USER, board, direction, is_running, level, plug, pull, seen, setUpModule, unplug,
                        wait_for_level)
 
 
@@ -133,6 +133,9 @@ class Devices(Boxes):
             process.kill()
             process.communicate(timeout=60)
         end = time.monotonic() + 10
+        while is_running("gpioset --mode") and time.monotonic() < end:
+            time.sleep(0.1)
+        self.assertEqual((level(2), direction(2)), ("1", "output"), "a free line keeps what was set")
         while time.monotonic() < end:
             done = subprocess.run(["gpioget", "gpiochip0", "2"], capture_output=True, check=False)
             if done.returncode == 0:
@@ -234,8 +237,7 @@ class Devices(Boxes):
     # ---- A hostile program (tests/vm/attack)
 
     def attack(self, profile, kind):
-        races = os.environ.get("KERN_RACES", "150")
-        result = self.box(profile, "/usr/local/bin/attack", kind, races)
+        result = self.box(profile, "/usr/local/bin/attack", kind, str(RACES))
         self.assertEqual((result.code, result.out), (0, ""), result)
 
     def test_an_attack_on_lines(self):

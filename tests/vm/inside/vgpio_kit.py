@@ -10,6 +10,7 @@ import time
 
 KERN = os.environ["KERN"]
 USER = 1000
+RACES = int(os.environ.get("KERN_RACES", "150")) # of a hostile program; 10,000 of each kind take four minutes
 CONFIG = """
 [[gpio]]
 id = "sim"
@@ -292,7 +293,7 @@ class Boxes:
 
     def box(self, profile, *words, options=()):
         with self.start(profile, *words, options=options) as process:
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=120 + RACES / 10)
         done = subprocess.CompletedProcess(words, process.returncode, out, err)
         try:
             with open(f"{self.home}/report", encoding="utf-8") as file:
