@@ -16,10 +16,9 @@ struct egress_garbage {
 
 struct egress_loop {
     int epoll;
-    int spare; /* a descriptor to give up, see egress_loop_accept() */
-    int64_t now_ms;
-    int looks_around;
-    /* before it sleeps: the last sleep was short */ /* CLOCK_MONOTONIC, read once a round */
+    int spare;        /* a descriptor to give up, see egress_loop_accept() */
+    int64_t now_ms;   /* CLOCK_MONOTONIC, read once a round */
+    int looks_around; /* before it sleeps: the last sleep was short */
     struct egress_garbage *garbage;
 };
 
