@@ -366,6 +366,17 @@ static void published_ports(void **state)
             fail_msg("%s", bad[i]);
     }
     assert_int_equal(ports->count, 6);
+    free(ports);
+}
+
+static void one_port_of_the_host_is_published_once(void **state)
+{
+    (void)state; /* no fixture */
+    struct egress_ports *ports = calloc(1, sizeof(*ports));
+    struct kern_error err = {0};
+    static const char *const good[] = {"8080:80", "0.0.0.0:1-3:65533-65535/udp", "[::1]:53:53"};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(egress_ports_add(ports, good[i], &err), 0);
     static const struct {
         const char *text, *part;
     } told[] = {
@@ -462,6 +473,7 @@ int main(void)
         cmocka_unit_test(places_have_addresses),
         cmocka_unit_test(host_files),
         cmocka_unit_test(published_ports),
+        cmocka_unit_test(one_port_of_the_host_is_published_once),
         cmocka_unit_test(peers_are_forgotten_when_they_are_silent),
         cmocka_unit_test(the_oldest_peer_makes_room),
         cmocka_unit_test(denials),
