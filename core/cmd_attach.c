@@ -1,14 +1,10 @@
 /* `kern attach`: the terminal of a detached box, to look at or, with -i, to type into. Host side; the supervisor relays. */
 #include "cmd.h"
 
-#include "args.h"
 #include "attach_client.h"
 #include "cleanup.h"
 #include "client.h"
-#include "help.h"
-#include "log.h"
 #include "records.h"
-#include "verbs.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -154,28 +150,14 @@ static int start(struct session *session, const char *name, struct kern_error *e
     return session->signal_fd >= 0 ? 0 : kern_refuse(err, errno, "cannot catch signals");
 }
 
-int core_cmd_attach(int argc, char **argv)
+int core_cmd_attach(struct core_call *call, struct kern_error *err)
 {
     struct session session = {.client = -1, .waiter = -1, .signal_fd = -1};
-    cleanup(core_values_clear) struct kern_values flags = {0};
-    struct kern_error err = {0};
-    int words = 0, code = 0;
-    bool help = false;
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int failed = core_args_verb(argc, argv, verb->options, &flags, 1, &words, &help, &err);
-    if (failed == 0 && help)
-        return core_help_print(verb);
-    if (failed == 0 && words == 0) {
-        failed = kern_refuse(&err, 0, "which box? kern attach takes a name");
-        kern_hint(&err, "kern ps shows the boxes that run");
-    }
-    if (failed == 0)
-        failed = start(&session, argv[1], &err);
-    if (failed != 0) {
-        core_log_error(&err);
-        return 1;
-    }
-    session.typing = kern_get_int(&flags, "interactive") != 0;
+    int code = 0;
+    int failed = start(&session, call->word[0], err);
+    if (failed != 0)
+        return failed;
+    session.typing = kern_get_int(&call->flags, "interactive") != 0;
     take_terminal(&session);
     relay(&session);
     if (session.raw)

@@ -386,12 +386,14 @@ static int start(int argc, char **argv, bool bare)
     return leave(foreign, code);
 }
 
-int core_cmd_box(int argc, char **argv)
+int core_cmd_box(struct core_call *call, struct kern_error *err)
 {
-    return start(argc, argv, false);
+    (void)err; /* printed before the report is written */
+    return start(call->argc, call->argv, false);
 }
 
-int core_cmd_run(int argc, char **argv)
+int core_cmd_run(struct core_call *call, struct kern_error *err)
 {
-    return start(argc, argv, true);
+    (void)err; /* as above */
+    return start(call->argc, call->argv, true);
 }

@@ -1,5 +1,4 @@
 /* `kern completion bash|zsh|fish`: prints the script that the shell reads. Host side. */
-#include "args.h"
 #include "cleanup.h"
 #include "cmd.h"
 #include "completion.h"
@@ -51,23 +50,8 @@ static int print_for(const char *shell, struct kern_error *err)
     return result;
 }
 
-int core_cmd_completion(int argc, char **argv)
+int core_cmd_completion(struct core_call *call, struct kern_error *err)
 {
-    struct kern_error err = {0};
-    int words = 0;
-    bool help = false;
-    int r = core_args_verb(argc, argv, NULL, NULL, 1, &words, &help, &err);
-    if (r == 0 && help)
-        return core_help_print(core_verb_find("completion"));
-    if (r == 0 && words == 0) {
-        r = kern_refuse(&err, 0, "completion for which shell?");
-        kern_hint(&err, "kern completion bash|zsh|fish");
-    }
-    if (r == 0)
-        r = print_for(argv[1], &err);
-    if (r < 0) {
-        core_log_error(&err);
-        return 1;
-    }
-    return core_log_close_stdout();
+    int r = print_for(call->word[0], err);
+    return r < 0 ? r : core_log_close_stdout();
 }

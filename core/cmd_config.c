@@ -8,7 +8,6 @@
 #include "help.h"
 #include "json.h"
 #include "log.h"
-#include "verbs.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -289,31 +288,24 @@ static bool changes(const char *word)
     return false;
 }
 
-int core_cmd_config(int argc, char **argv)
+int core_cmd_config(struct core_call *call, struct kern_error *err)
 {
-    if (argc > 1 && changes(argv[1]) && !(argc > 2 && strcmp(argv[2], "--help") == 0))
-        return core_cmd_config_write(argc, argv);
-    cleanup(core_values_clear) struct kern_values flags = {0};
-    struct kern_error err = {0};
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int words, r;
-    bool help;
-    if (core_args_verb(argc, argv, verb->options, &flags, 2, &words, &help, &err) < 0) {
-        core_log_error(&err);
-        return 1;
-    }
-    if (help)
-        return core_help_print(verb);
-    if (words == 1 && strcmp(argv[1], "list") == 0)
-        r = list(&flags, &err);
-    else if (words == 2 && strcmp(argv[1], "parse") == 0)
-        r = parse(argv[2], kern_get_int(&flags, "tagged") != 0, &err);
-    else {
-        r = kern_refuse(&err, 0,
+    char **word = call->word;
+    bool help = call->argc > 2 && strcmp(call->argv[2], "--help") == 0;
+    if (call->argc > 1 && changes(word[0]) && !help)
+        return core_cmd_config_write(call, err);
+    int r = core_args_verb(call->argc, call->argv, call->verb->options, &call->flags, 2, &call->words, &help,
+                           err);
+    if (r == 0 && help)
+        return core_help_print(call->verb);
+    if (r == 0 && call->words == 1 && strcmp(word[0], "list") == 0)
+        r = list(&call->flags, err);
+    else if (r == 0 && call->words == 2 && strcmp(word[0], "parse") == 0)
+        r = parse(word[1], kern_get_int(&call->flags, "tagged") != 0, err);
+    else if (r == 0) {
+        r = kern_refuse(err, 0,
                         "kern config needs \"list\", \"parse\" and a file, or one of setup, add, rm, edit");
-        kern_hint(&err, "kern config --help");
+        kern_hint(err, "kern config --help");
     }
-    if (r < 0)
-        core_log_error(&err);
-    return core_log_close_stdout() != 0 || r < 0 ? 1 : 0;
+    return core_log_close_stdout() != 0 && r == 0 ? 1 : r;
 }

@@ -285,9 +285,10 @@ static int edit(struct target *target, struct kern_error *err)
 
 /* ---- The words ---- */
 
-int core_cmd_config_write(int argc, char **argv)
+int core_cmd_config_write(struct core_call *call, struct kern_error *err)
 {
-    struct kern_error err = {0};
+    int argc = call->argc;
+    char **argv = call->argv;
     cleanup(clear_target) struct target target = {.text = NULL};
     const char *verb = argv[1], *chosen = NULL;
     int at = 2;
@@ -298,20 +299,18 @@ int core_cmd_config_write(int argc, char **argv)
     bool wants_token = strcmp(verb, "add") == 0 || strcmp(verb, "rm") == 0;
     int r = 0;
     if (wants_token == (argc == at) || (strcmp(verb, "add") != 0 && argc > at + (wants_token ? 1 : 0))) {
-        r = kern_refuse(&err, 0, "kern config %s needs %s", verb,
+        r = kern_refuse(err, 0, "kern config %s needs %s", verb,
                         wants_token ? "one KIND:NAME" : "no words after it");
-        kern_hint(&err, "kern config --help");
+        kern_hint(err, "kern config --help");
     }
-    r = r < 0 ? r : find_target(chosen, &target, &err);
+    r = r < 0 ? r : find_target(chosen, &target, err);
     if (r == 0 && strcmp(verb, "add") == 0)
-        r = add(&target, argv[at], argc - at - 1, argv + at + 1, &err);
+        r = add(&target, argv[at], argc - at - 1, argv + at + 1, err);
     else if (r == 0 && strcmp(verb, "rm") == 0)
-        r = take_out(&target, argv[at], &err);
+        r = take_out(&target, argv[at], err);
     else if (r == 0 && strcmp(verb, "setup") == 0)
-        r = set_up(&target, &err);
+        r = set_up(&target, err);
     else if (r == 0)
-        r = edit(&target, &err);
-    if (r < 0)
-        core_log_error(&err);
-    return core_log_close_stdout() != 0 || r < 0 ? 1 : 0;
+        r = edit(&target, err);
+    return core_log_close_stdout() != 0 && r == 0 ? 1 : r;
 }

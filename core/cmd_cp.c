@@ -2,14 +2,11 @@
  * its command; this one touches the host's, and speaks with it over a socket (copy.h). Host side. */
 #include "cmd.h"
 
-#include "args.h"
 #include "cleanup.h"
 #include "client.h"
 #include "copy.h"
 #include "exec_client.h"
-#include "help.h"
 #include "log.h"
-#include "verbs.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -37,12 +34,12 @@ static bool is_in_box(const char *word, struct copy *copy, const char **ret_path
     return true;
 }
 
-static int read_words(char **argv, struct copy *copy, struct kern_error *err)
+static int read_words(char **word, struct copy *copy, struct kern_error *err)
 {
-    bool from = is_in_box(argv[1], copy, &copy->inside);
+    bool from = is_in_box(word[0], copy, &copy->inside);
     const char *other = NULL;
-    copy->into_box = is_in_box(argv[2], copy, from ? &other : &copy->inside);
-    copy->host = from ? argv[2] : argv[1];
+    copy->into_box = is_in_box(word[1], copy, from ? &other : &copy->inside);
+    copy->host = from ? word[1] : word[0];
     if (from && copy->into_box) {
         kern_refuse(err, 0, "kern cp copies between the host and a box, not between two boxes");
         kern_hint(err, "copy to a directory of the host, and from there");
@@ -188,11 +185,11 @@ static int transfer(struct copy *copy, const char *base, int stream, struct kern
     return failed;
 }
 
-static int copy_all(char **argv, struct copy *copy, struct kern_error *err)
+static int copy_all(char **word, struct copy *copy, struct kern_error *err)
 {
     char base[NAME_MAX + 2];
     int stream = -1;
-    int failed = read_words(argv, copy, err);
+    int failed = read_words(word, copy, err);
     if (failed != 0)
         return failed;
     base_of(copy->into_box ? copy->host : copy->inside, base, sizeof(base));
@@ -200,27 +197,12 @@ static int copy_all(char **argv, struct copy *copy, struct kern_error *err)
     return failed == 0 ? transfer(copy, base, stream, err) : failed;
 }
 
-int core_cmd_cp(int argc, char **argv)
+int core_cmd_cp(struct core_call *call, struct kern_error *err)
 {
-    cleanup(core_values_clear) struct kern_values flags = {0};
-    struct kern_error err = {0};
     struct copy copy = {.client = -1};
-    int words = 0;
-    bool help = false;
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int failed = core_secure_descriptors(&err);
+    int failed = core_secure_descriptors(err);
     if (failed == 0)
-        failed = core_args_verb(argc, argv, verb->options, &flags, 2, &words, &help, &err);
-    if (failed == 0 && help)
-        return core_help_print(verb);
-    if (failed == 0 && words != 2) {
-        failed = kern_refuse(&err, 0, "kern cp takes a source and a destination, one of them in a box");
-        kern_hint(&err, "kern cp BOX:PATH PATH, or kern cp PATH BOX:PATH");
-    }
-    if (failed == 0)
-        failed = copy_all(argv, &copy, &err);
+        failed = copy_all(call->word, &copy, err);
     kern_close_fd(&copy.client);
-    if (failed != 0)
-        core_log_error(&err);
-    return failed != 0 || copy.left_out ? 1 : 0;
+    return failed != 0 ? failed : copy.left_out;
 }

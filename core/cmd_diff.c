@@ -3,13 +3,10 @@
  * ordinary user, because directories there may be closed to all but the box's ids. Host side. */
 #include "cmd.h"
 
-#include "args.h"
 #include "cleanup.h"
 #include "client.h"
-#include "help.h"
 #include "log.h"
 #include "sys.h"
-#include "verbs.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -267,25 +264,11 @@ static int list_changes(const char *name, bool *ret_incomplete, struct kern_erro
     return failed; /* the layers' descriptors end with the process */
 }
 
-int core_cmd_diff(int argc, char **argv)
+int core_cmd_diff(struct core_call *call, struct kern_error *err)
 {
-    cleanup(core_values_clear) struct kern_values flags = {0};
-    struct kern_error err = {0};
-    int words = 0;
-    bool help = false, incomplete = false;
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int failed = core_args_verb(argc, argv, verb->options, &flags, 1, &words, &help, &err);
-    if (failed == 0 && help)
-        return core_help_print(verb);
-    if (failed == 0 && words == 0) {
-        failed = kern_refuse(&err, 0, "which box? kern diff takes a name");
-        kern_hint(&err, "kern ps shows the boxes that run");
-    }
-    if (failed == 0)
-        failed = list_changes(argv[1], &incomplete, &err);
-    if (failed != 0) {
-        core_log_error(&err);
-        return 1;
-    }
+    bool incomplete = false;
+    int failed = list_changes(call->word[0], &incomplete, err);
+    if (failed != 0)
+        return failed;
     return core_log_close_stdout() != 0 || incomplete ? 1 : 0;
 }

@@ -2,10 +2,8 @@
  * are in doctor_*.c. Host side. */
 #include "cmd.h"
 
-#include "args.h"
 #include "cleanup.h"
 #include "doctor.h"
-#include "help.h"
 #include "log.h"
 
 /* Boxes do not work here. */
@@ -43,26 +41,13 @@ static int print(const struct core_doctor *doctor, bool as_json)
     return failed ? 1 : core_log_close_stdout();
 }
 
-int core_cmd_doctor(int argc, char **argv)
+int core_cmd_doctor(struct core_call *call, struct kern_error *err)
 {
-    cleanup(core_values_clear) struct kern_values flags = {0};
-    struct kern_error err = {0};
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int words;
-    bool help;
-    if (core_args_verb(argc, argv, verb->options, &flags, 0, &words, &help, &err) < 0) {
-        core_log_error(&err);
-        return EXIT_UNFIT;
-    }
-    if (help)
-        return core_help_print(verb);
     struct core_doctor *doctor = calloc(1, sizeof(*doctor));
-    if (doctor == NULL) {
-        core_log_failure("cannot examine this machine: out of memory");
-        return EXIT_UNFIT;
-    }
+    if (doctor == NULL)
+        return kern_refuse(err, ENOMEM, "cannot examine this machine");
     examine(doctor);
-    int failed = print(doctor, kern_get_int(&flags, "json") != 0);
+    int failed = print(doctor, kern_get_int(&call->flags, "json") != 0);
     bool fit = core_doctor_is_ok(doctor);
     free(doctor);
     return failed != 0 || !fit ? EXIT_UNFIT : 0;

@@ -2,18 +2,15 @@
  * waits; nothing of it ever enters the box. Host side. */
 #include "cmd.h"
 
-#include "args.h"
 #include "cleanup.h"
 #include "client.h"
 #include "engine.h"
 #include "env.h"
 #include "exec_client.h"
-#include "help.h"
 #include "log.h"
 #include "report.h"
 #include "supervise.h"
 #include "sys.h"
-#include "verbs.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -297,32 +294,22 @@ static int exec_in(kern_box *box, char **command, int count)
     return code;
 }
 
-int core_cmd_exec(int argc, char **argv)
+int core_cmd_exec(struct core_call *call, struct kern_error *err)
 {
     char word[] = "/bin/sh", *shell[] = {word, NULL};
     kern_box box;
     struct core_catalog catalog = {0};
-    struct kern_error err = {0};
-    int words = 0, code = 1;
-    bool help = false;
     core_box_init(&box);
     box.catalog = &catalog;
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int failed = core_secure_descriptors(&err);
-    if (failed == 0)
-        failed = core_args_verb(argc, argv, verb->options, &box.options, INT32_MAX, &words, &help, &err);
-    if (failed == 0 && !help && words == 0) {
-        failed = kern_refuse(&err, 0, "which box? kern exec takes a name and a command");
-        kern_hint(&err, "kern ps shows the boxes that run; kern exec NAME -- COMMAND");
-    }
-    if (failed != 0)
-        core_log_error(&err);
-    else if (help)
-        code = core_help_print(verb);
-    else {
-        (void)snprintf(box.name, sizeof(box.name), "%s", argv[1]); /* one that is too long is not found */
+    box.options = call->flags; /* the box's own from here */
+    call->flags = (struct kern_values){0};
+    int code = core_secure_descriptors(err);
+    if (code == 0) {
+        (void)snprintf(box.name, sizeof(box.name), "%s",
+                       call->word[0]); /* one that is too long is not found */
         core_log_set_quiet(kern_get_int(&box.options, "quiet") != 0);
-        code = exec_in(&box, words > 1 ? argv + 2 : shell, words > 1 ? words - 1 : 1);
+        bool given = call->words > 1;
+        code = exec_in(&box, given ? call->word + 1 : shell, given ? call->words - 1 : 1);
     }
     core_box_clear(&box);
     core_values_clear(&box.options);

@@ -24,15 +24,14 @@ static int print_page(const char *path, struct kern_error *err)
     return r;
 }
 
-static int help(int argc, char **argv, struct kern_values *values, const struct core_verb **ret_verb,
-                const char **ret_template, struct kern_error *err)
+static int help(struct core_call *call, const struct core_verb **ret_verb, const char **ret_template,
+                struct kern_error *err)
 {
-    int words = 0;
     bool wanted = false;
-    int r = core_args_verb(argc, argv, flags, values, 1, &words, &wanted, err);
+    int r = core_args_verb(call->argc, call->argv, flags, &call->flags, 1, &call->words, &wanted, err);
     if (r < 0)
         return r;
-    const char *name = wanted ? "help" : words > 0 ? argv[1] : NULL;
+    const char *name = wanted ? "help" : call->words > 0 ? call->word[0] : NULL;
     const struct core_verb *verb = name != NULL ? core_verb_find(name) : NULL;
     if (name != NULL && verb == NULL) {
         r = kern_refuse(err, 0, "no help for \"%s\": no such verb in this build", name);
@@ -40,24 +39,18 @@ static int help(int argc, char **argv, struct kern_values *values, const struct 
         return r;
     }
     *ret_verb = verb;
-    *ret_template = wanted ? NULL : kern_get_string(values, "roff");
+    *ret_template = wanted ? NULL : kern_get_string(&call->flags, "roff");
     return 0;
 }
 
-int core_cmd_help(int argc, char **argv)
+int core_cmd_help(struct core_call *call, struct kern_error *err)
 {
-    struct kern_error err = {0};
-    struct kern_values values = {0};
     const struct core_verb *verb = NULL;
     const char *template = NULL;
-    int r = help(argc, argv, &values, &verb, &template, &err);
+    int r = help(call, &verb, &template, err);
     if (r == 0 && template != NULL)
-        r = print_page(template, &err);
+        r = print_page(template, err);
     if (r < 0)
-        core_log_error(&err);
-    bool page = template != NULL;
-    core_values_clear(&values);
-    if (r < 0)
-        return 1;
-    return page ? core_log_close_stdout() : core_help_print(verb);
+        return r;
+    return template != NULL ? core_log_close_stdout() : core_help_print(verb);
 }

@@ -1,60 +1,32 @@
 /* `kern inspect`, `stats`, `pause` and `unpause`: one box looked at closely, what boxes use, and holding them still. Host side. */
 #include "cmd.h"
 
-#include "args.h"
 #include "cleanup.h"
 #include "client.h"
 #include "format.h"
 #include "groupview.h"
-#include "help.h"
 #include "json.h"
 #include "log.h"
 #include "records.h"
 #include "report.h"
-#include "verbs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-struct call {
-    struct kern_values flags;
-    struct core_records target;
-    int words;
-};
-
-static void drop_call(struct call *call)
+/* The living boxes that the words name, or all of them. */
+static int find_targets(const struct core_call *call, struct core_records *target, struct kern_error *err)
 {
-    core_values_clear(&call->flags);
-    core_records_clear(&call->target);
-}
-
-/* Returns -1 when the verb is to go on, else the exit code. */
-static int begin(struct call *call, int argc, char **argv, bool named)
-{
-    struct kern_error err = {0};
-    bool help = false;
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int failed = core_args_verb(argc, argv, verb->options, &call->flags, 4096, &call->words, &help, &err);
-    if (failed == 0 && help)
-        return core_help_print(verb);
-    if (failed == 0 && named && call->words == 0) {
-        failed = kern_refuse(&err, 0, "which box? kern %s takes a name", argv[0]);
-        kern_hint(&err, "kern ps shows the boxes that run");
+    if (call->words == 0)
+        return core_records_read(false, target, err);
+    target->item = calloc((size_t)call->words, sizeof(*target->item));
+    int failed = target->item != NULL ? 0 : kern_refuse(err, ENOMEM, "cannot look at the boxes");
+    for (int i = 0; failed == 0 && i < call->words; i++) {
+        failed = core_record_find(call->word[i], &target->item[target->count], err);
+        target->count += failed == 0;
     }
-    if (failed == 0 && call->words == 0)
-        failed = core_records_read(false, &call->target, &err);
-    if (failed == 0 && call->words > 0)
-        call->target.item = calloc((size_t)call->words, sizeof(*call->target.item));
-    for (int i = 1; failed == 0 && call->target.item != NULL && i <= call->words; i++) {
-        failed = core_record_find(argv[i], &call->target.item[call->target.count], &err);
-        call->target.count += failed == 0;
-    }
-    if (failed == 0)
-        return -1;
-    core_log_error(&err);
-    return 1;
+    return failed;
 }
 
 /* ---- inspect ---- */
@@ -132,13 +104,10 @@ static void print_lines(const char *json)
 }
 
 /* A living box comes first; the name of an image may have characters that no box's has. */
-static bool means_image(int argc, char **argv)
+static bool means_image(const char *word)
 {
-    const char *word = NULL;
-    for (int i = 1; word == NULL && i < argc; i++)
-        word = argv[i][0] != '-' ? argv[i] : NULL;
-    if (word == NULL || strpbrk(word, "/:@") != NULL)
-        return word != NULL;
+    if (strpbrk(word, "/:@") != NULL)
+        return true;
     struct kern_error ignored = {0};
     struct core_record record = {0};
     bool is_box = core_record_find(word, &record, &ignored) == 0;
@@ -146,25 +115,25 @@ static bool means_image(int argc, char **argv)
     return !is_box && core_image_is_here(word);
 }
 
-int core_cmd_inspect(int argc, char **argv)
+int core_cmd_inspect(struct core_call *call, struct kern_error *err)
 {
-    if (means_image(argc, argv))
-        return core_cmd_image(argc, argv);
-    cleanup(drop_call) struct call call = {0};
-    int code = begin(&call, argc, argv, true);
-    for (size_t i = 0; code < 0 && i < call.target.count; i++) {
-        struct kern_error err = {0};
+    if (means_image(call->word[0]))
+        return core_cmd_image(call, err);
+    cleanup(core_records_clear) struct core_records target = {0};
+    int failed = find_targets(call, &target, err);
+    for (size_t i = 0; failed == 0 && i < target.count; i++) {
+        struct kern_error ignored = {0};
         struct core_json json = {0};
         char pid1[128] = "";
-        (void)core_client_ask(&call.target.item[i], "pid1", pid1, sizeof(pid1), &err); /* null otherwise */
-        write_box(&call.target.item[i], atoi(pid1), &json);
-        if (kern_get_int(&call.flags, "json") != 0)
+        (void)core_client_ask(&target.item[i], "pid1", pid1, sizeof(pid1), &ignored); /* null otherwise */
+        write_box(&target.item[i], atoi(pid1), &json);
+        if (kern_get_int(&call->flags, "json") != 0)
             (void)printf("%s\n", json.text != NULL ? json.text : "{}"); /* checked below */
         else
             print_lines(json.text != NULL ? json.text : "{}");
         core_json_free(&json);
     }
-    return code >= 0 ? code : core_log_close_stdout();
+    return failed != 0 ? failed : core_log_close_stdout();
 }
 
 /* ---- stats ---- */
@@ -195,15 +164,14 @@ static void print_stats_json(const struct core_records *records)
     core_json_free(&json);
 }
 
-static int print_stats_formatted(const struct core_records *records, const char *template)
+static int print_stats_formatted(const struct core_records *records, const char *template,
+                                 struct kern_error *err)
 {
     static const char *const fields[] = {"name",  "pid",        "mem_bytes",     "cpu_usec",
                                          "tasks", "read_bytes", "written_bytes", NULL};
-    struct kern_error err = {0};
-    if (core_format_check(template, fields, &err) != 0) {
-        core_log_error(&err);
-        return 1;
-    }
+    int failed = core_format_check(template, fields, err);
+    if (failed != 0)
+        return failed;
     for (size_t i = 0; i < records->count; i++) {
         struct core_json json = {0};
         write_stats(&records->item[i], &json);
@@ -268,25 +236,26 @@ static bool still_live(struct core_records *records)
     return kept > 0;
 }
 
-int core_cmd_stats(int argc, char **argv)
+int core_cmd_stats(struct core_call *call, struct kern_error *err)
 {
-    cleanup(drop_call) struct call call = {0};
-    int code = begin(&call, argc, argv, false);
-    if (code >= 0)
-        return code;
-    if (kern_get_int(&call.flags, "json") != 0) {
-        print_stats_json(&call.target);
+    cleanup(core_records_clear) struct core_records target = {0};
+    const char *template = kern_get_string(&call->flags, "format");
+    int failed = find_targets(call, &target, err);
+    if (failed != 0)
+        return failed;
+    if (kern_get_int(&call->flags, "json") != 0) {
+        print_stats_json(&target);
         return core_log_close_stdout();
     }
-    if (kern_get_string(&call.flags, "format") != NULL)
-        return print_stats_formatted(&call.target, kern_get_string(&call.flags, "format"));
-    bool live = isatty(STDOUT_FILENO) != 0 && kern_get_int(&call.flags, "no-stream") == 0;
+    if (template != NULL)
+        return print_stats_formatted(&target, template, err);
+    bool live = isatty(STDOUT_FILENO) != 0 && kern_get_int(&call->flags, "no-stream") == 0;
     do {
         if (live)
             (void)printf("\033[H\033[2J"); /* the whole screen anew; checked at the end */
-        print_stats(&call.target);
+        print_stats(&target);
         (void)fflush(stdout); /* as above */
-    } while (live && sleep(1) == 0 && still_live(&call.target));
+    } while (live && sleep(1) == 0 && still_live(&target));
     return core_log_close_stdout();
 }
 
@@ -317,21 +286,20 @@ static int hold(const struct core_record *record, bool pause, struct kern_error 
     return failed;
 }
 
-int core_cmd_pause(int argc, char **argv)
+int core_cmd_pause(struct core_call *call, struct kern_error *err)
 {
-    cleanup(drop_call) struct call call = {0};
-    bool pause = strcmp(argv[0], "pause") == 0;
-    int code = begin(&call, argc, argv, true);
-    if (code >= 0)
+    cleanup(core_records_clear) struct core_records target = {0};
+    bool pause = strcmp(call->verb->name, "pause") == 0;
+    int code = find_targets(call, &target, err);
+    if (code != 0)
         return code;
-    code = 0;
-    for (size_t i = 0; i < call.target.count; i++) {
-        struct kern_error err = {0};
-        if (hold(&call.target.item[i], pause, &err) == 0) {
-            (void)printf("%s '%s'\n", pause ? "paused" : "unpaused", call.target.item[i].name); /* below */
+    for (size_t i = 0; i < target.count; i++) {
+        struct kern_error failure = {0};
+        if (hold(&target.item[i], pause, &failure) == 0) {
+            (void)printf("%s '%s'\n", pause ? "paused" : "unpaused", target.item[i].name); /* below */
             continue;
         }
-        core_log_error(&err);
+        core_log_error(&failure);
         code = 1;
     }
     return core_log_close_stdout() != 0 ? 1 : code;

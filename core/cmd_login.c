@@ -4,12 +4,9 @@
 
 #include "image/registry.h"
 
-#include "args.h"
 #include "cleanup.h"
-#include "help.h"
 #include "log.h"
 #include "plugin.h"
-#include "verbs.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -140,34 +137,18 @@ static int default_registry(char *ret_registry, size_t size, struct kern_error *
     return r;
 }
 
-static int run(int argc, char **argv, struct kern_error *err)
+int core_cmd_login(struct core_call *call, struct kern_error *err)
 {
-    cleanup(core_values_clear) struct kern_values flags = {0};
-    const struct core_verb *verb = core_verb_find(argv[0]);
     char registry[sizeof(((struct image_ref *)NULL)->host)];
-    int words = 0;
-    bool help = false;
-    int r = core_args_verb(argc, argv, verb->options, &flags, 1, &words, &help, err);
-    if (r == 0 && help)
-        return core_help_print(verb);
-    if (r == 0 && words == 0)
+    int r = 0;
+    if (call->words == 0)
         r = default_registry(registry, sizeof(registry), err);
-    else if (r == 0 && strlen(argv[1]) < sizeof(registry))
-        (void)snprintf(registry, sizeof(registry), "%s", argv[1]); /* fits */
-    else if (r == 0)
-        r = kern_refuse(err, ENAMETOOLONG, "\"%.40s...\" is not the name of a registry", argv[1]);
-    if (r < 0)
-        return r;
-    return strcmp(verb->name, "login") == 0 ? login(registry, &flags, err) : logout(registry, err);
-}
-
-int core_cmd_login(int argc, char **argv)
-{
-    struct kern_error err = {0};
-    int r = run(argc, argv, &err);
-    if (r < 0) {
-        core_log_error(&err);
-        return 1;
-    }
-    return core_log_close_stdout() != 0 ? 1 : r;
+    else if (strlen(call->word[0]) < sizeof(registry))
+        (void)snprintf(registry, sizeof(registry), "%s", call->word[0]); /* fits */
+    else
+        r = kern_refuse(err, ENAMETOOLONG, "\"%.40s...\" is not the name of a registry", call->word[0]);
+    if (r == 0)
+        r = strcmp(call->verb->name, "login") == 0 ? login(registry, &call->flags, err)
+                                                   : logout(registry, err);
+    return r < 0 ? r : core_log_close_stdout() != 0 ? 1 : r;
 }

@@ -1,15 +1,12 @@
 /* `kern logs`: what a detached box printed, each stream to its own. Host side; reads the files that the box's log worker writes. */
 #include "cmd.h"
 
-#include "args.h"
 #include "cleanup.h"
-#include "help.h"
 #include "log.h"
 #include "logfile.h"
 #include "options.h"
 #include "records.h"
 #include "registry.h"
-#include "verbs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +27,7 @@ struct file {
 };
 
 struct logs {
-    struct kern_values flags;
+    const struct kern_values *flags;
     struct file file[2];
     char since[40]; /* "" for all */
     bool timestamps;
@@ -41,7 +38,6 @@ struct logs {
 
 static void drop_logs(struct logs *logs)
 {
-    core_values_clear(&logs->flags);
     for (int i = 0; i < 2; i++) {
         kern_close_fd(&logs->file[i].fd);
         free(logs->file[i].line);
@@ -147,7 +143,7 @@ static int open_files(struct logs *logs, const char *name, struct kern_error *er
 /* A time as the log writes it, or a duration back from now. */
 static int read_since(struct logs *logs, struct kern_error *err)
 {
-    const char *text = kern_get_string(&logs->flags, "since");
+    const char *text = kern_get_string(logs->flags, "since");
     if (text == NULL)
         return 0;
     if (strlen(text) >= 10 && text[4] == '-' && text[7] == '-') {
@@ -174,8 +170,8 @@ static bool is_living(const char *name)
 
 static void print(struct logs *logs, const char *name)
 {
-    int64_t tail = kern_get_int(&logs->flags, "tail");
-    if (kern_get_source(&logs->flags, "tail") != KERN_FROM_DEFAULT) {
+    int64_t tail = kern_get_int(logs->flags, "tail");
+    if (kern_get_source(logs->flags, "tail") != KERN_FROM_DEFAULT) {
         int64_t total = read_both(logs, 0);
         logs->skip = total > tail ? total - tail : 0;
         for (int i = 0; i < 2; i++)
@@ -184,7 +180,7 @@ static void print(struct logs *logs, const char *name)
     }
     logs->printing = true;
     int64_t count = read_both(logs, 0);
-    while (kern_get_int(&logs->flags, "follow") != 0 && ferror(stdout) == 0) {
+    while (kern_get_int(logs->flags, "follow") != 0 && ferror(stdout) == 0) {
         bool living = is_living(name);
         (void)fflush(stdout); /* checked at the end */
         (void)poll(NULL, 0, living ? LOOK_MS : 0);
@@ -194,29 +190,15 @@ static void print(struct logs *logs, const char *name)
     }
 }
 
-int core_cmd_logs(int argc, char **argv)
+int core_cmd_logs(struct core_call *call, struct kern_error *err)
 {
-    cleanup(drop_logs) struct logs logs = {.file = {{.fd = -1}, {.fd = -1}}};
-    struct kern_error err = {0};
-    int words = 0;
-    bool help = false;
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int failed = core_args_verb(argc, argv, verb->options, &logs.flags, 1, &words, &help, &err);
-    if (failed == 0 && help)
-        return core_help_print(verb);
-    if (failed == 0 && words == 0) {
-        failed = kern_refuse(&err, 0, "which box? kern logs takes a name");
-        kern_hint(&err, "kern ps -a shows the boxes");
-    }
-    logs.timestamps = failed == 0 && kern_get_int(&logs.flags, "timestamps") != 0;
+    cleanup(drop_logs) struct logs logs = {.flags = &call->flags, .file = {{.fd = -1}, {.fd = -1}}};
+    logs.timestamps = kern_get_int(&call->flags, "timestamps") != 0;
+    int failed = read_since(&logs, err);
     if (failed == 0)
-        failed = read_since(&logs, &err);
-    if (failed == 0)
-        failed = open_files(&logs, argv[1], &err);
-    if (failed != 0) {
-        core_log_error(&err);
-        return 1;
-    }
-    print(&logs, argv[1]);
+        failed = open_files(&logs, call->word[0], err);
+    if (failed != 0)
+        return failed;
+    print(&logs, call->word[0]);
     return core_log_close_stdout();
 }

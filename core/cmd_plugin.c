@@ -2,7 +2,6 @@
  * side. Plugins are opened for their true version; one that cannot be opened is listed all the same. */
 #include "cmd.h"
 
-#include "args.h"
 #include "cleanup.h"
 #include "cmd_plugin.h"
 #include "config.h"
@@ -459,19 +458,8 @@ static int run(const struct kern_values *flags, char **word, int words, struct k
     return is_list ? list(&world, as_json, err) : info(&world, word[1], as_json, err);
 }
 
-int core_cmd_plugin(int argc, char **argv)
+int core_cmd_plugin(struct core_call *call, struct kern_error *err)
 {
-    cleanup(core_values_clear) struct kern_values flags = {0};
-    struct kern_error err = {0};
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int words;
-    bool help;
-    int result = core_args_verb(argc, argv, verb->options, &flags, 2, &words, &help, &err);
-    if (result == 0 && help)
-        return core_help_print(verb);
-    if (result == 0)
-        result = run(&flags, argv + 1, words, &err);
-    if (result < 0)
-        core_log_error(&err);
-    return core_log_close_stdout() != 0 || result < 0 ? 1 : 0;
+    int r = run(&call->flags, call->word, call->words, err);
+    return core_log_close_stdout() != 0 && r == 0 ? 1 : r;
 }

@@ -2,13 +2,10 @@
  * the vgpio plugin knows, which is opened for it. Host side. */
 #include "cmd.h"
 
-#include "args.h"
 #include "cleanup.h"
-#include "help.h"
 #include "json.h"
 #include "log.h"
 #include "plugin.h"
-#include "verbs.h"
 #include "vgpio/vgpio_probe.h"
 
 #include <stdio.h>
@@ -146,25 +143,12 @@ static int probe(struct listing *listing, bool scan, struct kern_error *err)
     return 0;
 }
 
-int core_cmd_probe(int argc, char **argv)
+int core_cmd_probe(struct core_call *call, struct kern_error *err)
 {
-    struct kern_error err = {0};
-    cleanup(core_values_clear) struct kern_values flags = {0};
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int words;
-    bool help;
-    if (core_args_verb(argc, argv, verb->options, &flags, 0, &words, &help, &err) < 0) {
-        core_log_error(&err);
-        return 1;
-    }
-    if (help)
-        return core_help_print(verb);
-    struct listing listing = {.form = kern_get_int(&flags, "json") != 0   ? JSON
-                                      : kern_get_int(&flags, "toml") != 0 ? TOML
-                                                                          : TABLE};
-    int failed = probe(&listing, kern_get_int(&flags, "scan-i2c") != 0, &err);
-    if (failed != 0)
-        core_log_error(&err);
+    struct listing listing = {.form = kern_get_int(&call->flags, "json") != 0   ? JSON
+                                      : kern_get_int(&call->flags, "toml") != 0 ? TOML
+                                                                                : TABLE};
+    int failed = probe(&listing, kern_get_int(&call->flags, "scan-i2c") != 0, err);
     core_json_free(&listing.json);
-    return core_log_close_stdout() != 0 || failed != 0 ? 1 : 0;
+    return core_log_close_stdout() != 0 && failed == 0 ? 1 : failed;
 }

@@ -1,15 +1,12 @@
 /* `kern ps`: this user's boxes. Host side; reads records, asks nobody. */
 #include "cmd.h"
 
-#include "args.h"
 #include "cleanup.h"
 #include "format.h"
-#include "help.h"
 #include "json.h"
 #include "log.h"
 #include "records.h"
 #include "registry.h"
-#include "verbs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -226,32 +223,21 @@ static void print_names(const struct core_records *records, const struct filter 
             (void)printf("%s\n", records->item[i].name); /* as above */
 }
 
-int core_cmd_ps(int argc, char **argv)
+int core_cmd_ps(struct core_call *call, struct kern_error *err)
 {
-    cleanup(core_values_clear) struct kern_values flags = {0};
     cleanup(core_records_clear) struct core_records records = {0};
-    struct kern_error err = {0};
-    int words = 0;
-    bool help = false;
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int failed = core_args_verb(argc, argv, verb->options, &flags, 0, &words, &help, &err);
-    if (failed == 0 && help)
-        return core_help_print(verb);
-    const char *template = kern_get_string(&flags, "format");
-    if (failed == 0 && template != NULL)
-        failed = core_format_check(template, fields, &err);
+    const char *template = kern_get_string(&call->flags, "format");
+    int failed = template != NULL ? core_format_check(template, fields, err) : 0;
     if (failed == 0)
-        failed = core_records_read(kern_get_int(&flags, "all") != 0, &records, &err);
-    if (failed != 0) {
-        core_log_error(&err);
-        return 1;
-    }
-    const struct filter filter = {.flags = &flags, .now = time(NULL)};
-    if (kern_get_int(&flags, "json") != 0)
+        failed = core_records_read(kern_get_int(&call->flags, "all") != 0, &records, err);
+    if (failed != 0)
+        return failed;
+    const struct filter filter = {.flags = &call->flags, .now = time(NULL)};
+    if (kern_get_int(&call->flags, "json") != 0)
         print_json(&records, &filter);
     else if (template != NULL)
         print_formatted(&records, &filter, template);
-    else if (kern_get_int(&flags, "quiet") != 0)
+    else if (kern_get_int(&call->flags, "quiet") != 0)
         print_names(&records, &filter);
     else
         print_table(&records, &filter);

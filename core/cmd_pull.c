@@ -4,12 +4,9 @@
 
 #include "image/registry.h"
 
-#include "args.h"
 #include "cleanup.h"
-#include "help.h"
 #include "log.h"
 #include "plugin.h"
-#include "verbs.h"
 
 #include <stdio.h>
 
@@ -31,28 +28,14 @@ static int pull(const char *reference, const kern_values *flags, uint32_t *ret_s
     return 0;
 }
 
-int core_cmd_pull(int argc, char **argv)
+int core_cmd_pull(struct core_call *call, struct kern_error *err)
 {
-    cleanup(core_values_clear) struct kern_values flags = {0};
-    struct kern_error err = {0};
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int words = 0;
-    bool help = false;
     uint32_t signal = 0;
-    int r = core_args_verb(argc, argv, verb->options, &flags, 1, &words, &help, &err);
-    if (r == 0 && help)
-        return core_help_print(verb);
-    if (r == 0 && words == 0) {
-        r = kern_refuse(&err, 0, "pull which image?");
-        kern_hint(&err, "kern pull NAME[:TAG]");
+    core_log_set_quiet(kern_get_int(&call->flags, "quiet") != 0);
+    int r = pull(call->word[0], &call->flags, &signal, err);
+    if (r < 0 && signal != 0) {
+        core_log_error(err);
+        return 128 + (int)signal;
     }
-    if (r == 0) {
-        core_log_set_quiet(kern_get_int(&flags, "quiet") != 0);
-        r = pull(argv[1], &flags, &signal, &err);
-    }
-    if (r < 0) {
-        core_log_error(&err);
-        return signal != 0 ? 128 + (int)signal : 1;
-    }
-    return core_log_close_stdout();
+    return r < 0 ? r : core_log_close_stdout();
 }

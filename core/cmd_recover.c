@@ -1,12 +1,9 @@
 /* `kern recover`: what boxes left behind whose supervisor was killed. Host side. */
 #include "cmd.h"
 
-#include "args.h"
 #include "cleanup.h"
-#include "help.h"
 #include "log.h"
 #include "registry.h"
-#include "verbs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,22 +29,11 @@ static void show(void *context, const char *box, const char *kind, const char *w
     }
 }
 
-int core_cmd_recover(int argc, char **argv)
+int core_cmd_recover(struct core_call *call, struct kern_error *err)
 {
-    cleanup(core_values_clear) struct kern_values flags = {0};
-    struct kern_error err = {0};
     struct found found = {0};
-    int words = 0;
-    bool help = false;
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int failed = core_args_verb(argc, argv, verb->options, &flags, 0, &words, &help, &err);
-    if (failed == 0 && help)
-        return core_help_print(verb);
-    if (failed != 0) {
-        core_log_error(&err);
-        return 1;
-    }
-    bool dry = kern_get_int(&flags, "dry-run") != 0;
+    bool dry = kern_get_int(&call->flags, "dry-run") != 0;
+    (void)err; /* what fails here is found when standard output is closed */
     core_registry_list_lost(show, &found);
     (void)fflush(stdout); /* the list first; checked below */
     if (!dry)

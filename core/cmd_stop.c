@@ -1,89 +1,62 @@
 /* `kern stop`, `kill`, `wait`, `rm`, `prune`: the end of boxes. Host side; what is done is done by their supervisors. */
 #include "cmd.h"
 
-#include "args.h"
 #include "cleanup.h"
 #include "client.h"
 #include "groupview.h"
-#include "help.h"
 #include "log.h"
 #include "records.h"
 #include "registry.h"
 #include "signals.h"
-#include "verbs.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-struct call {
-    struct kern_values flags;
+struct job {
+    const struct core_call *call;
     struct core_records target;
-    int words;
     int code;
 };
 
-static void drop_call(struct call *call)
+static void drop_job(struct job *job)
 {
-    core_values_clear(&call->flags);
-    core_records_clear(&call->target);
+    core_records_clear(&job->target);
 }
 
-static void complain(struct call *call, const struct kern_error *err)
+static void complain(struct job *job, const struct kern_error *err)
 {
     core_log_error(err);
-    call->code = 1;
-}
-
-/* Reads the words. True when the verb is to go on. */
-static bool begin(struct call *call, int argc, char **argv, bool some)
-{
-    struct kern_error err = {0};
-    bool help = false;
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int failed = core_args_verb(argc, argv, verb->options, &call->flags, 4096, &call->words, &help, &err);
-    if (failed == 0 && help) {
-        call->code = core_help_print(verb);
-        return false;
-    }
-    bool all = core_values_find(&call->flags, "all") != NULL && kern_get_int(&call->flags, "all") != 0;
-    if (failed == 0 && some && call->words == 0 && !all) {
-        failed = kern_refuse(&err, 0, "which box? kern %s takes a name%s", argv[0],
-                             core_values_find(&call->flags, "all") != NULL ? ", or --all" : "");
-        kern_hint(&err, "kern ps shows the boxes that run");
-    }
-    if (failed == 0 && all && call->words > 0)
-        failed = kern_refuse(&err, 0, "kern %s takes names or --all, not both", argv[0]);
-    if (failed != 0)
-        complain(call, &err);
-    return failed == 0;
+    job->code = 1;
 }
 
 /* The living boxes that the words name, or all of them. What cannot be found is said at once. */
-static void find_targets(struct call *call, char **argv)
+static int find_targets(struct job *job, struct kern_error *err)
 {
-    struct kern_error err = {0};
-    if (call->words == 0) {
-        if (core_records_read(false, &call->target, &err) != 0)
-            complain(call, &err);
-        return;
-    }
-    call->target.item = calloc((size_t)call->words, sizeof(*call->target.item));
-    for (int i = 1; call->target.item != NULL && i <= call->words; i++) {
-        err = (struct kern_error){0};
-        if (core_record_find(argv[i], &call->target.item[call->target.count], &err) == 0)
-            call->target.count++;
+    const struct core_call *call = job->call;
+    if (call->words == 0)
+        return core_records_read(false, &job->target, err);
+    if (kern_get_int(&call->flags, "all") != 0)
+        return kern_refuse(err, 0, "kern %s takes names or --all, not both", call->verb->name);
+    job->target.item = calloc((size_t)call->words, sizeof(*job->target.item));
+    if (job->target.item == NULL)
+        return kern_refuse(err, ENOMEM, "cannot %s boxes", call->verb->name);
+    for (int i = 0; i < call->words; i++) {
+        struct kern_error missing = {0};
+        if (core_record_find(call->word[i], &job->target.item[job->target.count], &missing) == 0)
+            job->target.count++;
         else
-            complain(call, &err);
+            complain(job, &missing);
     }
+    return 0;
 }
 
-static int finish(const struct call *call)
+static int finish(const struct job *job)
 {
     int failed = core_log_close_stdout();
     core_registry_sweep_all();
-    return failed != 0 ? failed : call->code;
+    return failed != 0 ? failed : job->code;
 }
 
 /* One that stands still would sit out its grace: its signal waits for it when it goes on. */
@@ -95,70 +68,66 @@ static void thaw(const struct core_record *record)
 }
 
 /* All are asked before one is waited for: they end side by side. */
-int core_cmd_stop(int argc, char **argv)
+int core_cmd_stop(struct core_call *call, struct kern_error *err)
 {
-    cleanup(drop_call) struct call call = {0};
-    if (!begin(&call, argc, argv, true))
-        return call.code;
-    find_targets(&call, argv);
-    auto_free int *waiting = calloc(call.target.count + 1, sizeof(int));
+    cleanup(drop_job) struct job job = {.call = call};
+    int failed = find_targets(&job, err);
+    if (failed != 0)
+        return failed;
+    auto_free int *waiting = calloc(job.target.count + 1, sizeof(int));
     char request[48] = "stop", answer[128];
-    if (kern_get_source(&call.flags, "timeout") != KERN_FROM_DEFAULT)
+    if (kern_get_source(&call->flags, "timeout") != KERN_FROM_DEFAULT)
         (void)snprintf(request, sizeof(request), "stop %lld",
-                       (long long)kern_get_int(&call.flags, "timeout")); /* fits */
-    for (size_t i = 0; waiting != NULL && i < call.target.count; i++) {
-        struct kern_error err = {0};
+                       (long long)kern_get_int(&call->flags, "timeout")); /* fits */
+    for (size_t i = 0; waiting != NULL && i < job.target.count; i++) {
+        struct kern_error failure = {0};
         waiting[i] = -1;
-        if (core_client_wait(&call.target.item[i], &waiting[i], &err) != 0 ||
-            core_client_ask(&call.target.item[i], request, answer, sizeof(answer), &err) != 0)
-            complain(&call, &err);
+        if (core_client_wait(&job.target.item[i], &waiting[i], &failure) != 0 ||
+            core_client_ask(&job.target.item[i], request, answer, sizeof(answer), &failure) != 0)
+            complain(&job, &failure);
         else
-            thaw(&call.target.item[i]);
+            thaw(&job.target.item[i]);
     }
-    for (size_t i = 0; waiting != NULL && i < call.target.count; i++) {
+    for (size_t i = 0; waiting != NULL && i < job.target.count; i++) {
         if (waiting[i] < 0)
             continue;
         (void)core_client_exit(waiting[i]); /* that it ended is all that was asked */
         kern_close_fd(&waiting[i]);
-        (void)printf("stopped '%s' (pid %d)\n", call.target.item[i].name,
-                     call.target.item[i].pid); /* checked in finish() */
+        (void)printf("stopped '%s' (pid %d)\n", job.target.item[i].name,
+                     job.target.item[i].pid); /* checked in finish() */
     }
-    return finish(&call);
+    return finish(&job);
 }
 
-int core_cmd_kill(int argc, char **argv)
+int core_cmd_kill(struct core_call *call, struct kern_error *err)
 {
-    cleanup(drop_call) struct call call = {0};
-    if (!begin(&call, argc, argv, true))
-        return call.code;
-    const char *name = kern_get_string(&call.flags, "signal");
+    cleanup(drop_job) struct job job = {.call = call};
+    const char *name = kern_get_string(&call->flags, "signal");
     int signal = core_signal_number(name);
     char request[32] = "kill", answer[128];
-    struct kern_error err = {0};
-    if (signal == 0) {
-        (void)kern_refuse(&err, 0, "--signal: \"%s\" is not a signal", name); /* the code is 1 */
-        complain(&call, &err);
-        return call.code;
-    }
+    if (signal == 0)
+        return kern_refuse(err, 0, "--signal: \"%s\" is not a signal", name);
     if (signal != SIGKILL)
         (void)snprintf(request, sizeof(request), "signal %d", signal); /* fits */
-    find_targets(&call, argv);
-    for (size_t i = 0; i < call.target.count; i++) {
-        err = (struct kern_error){0};
+    int failed = find_targets(&job, err);
+    if (failed != 0)
+        return failed;
+    for (size_t i = 0; i < job.target.count; i++) {
+        struct kern_error failure = {0};
         auto_fd waiting = -1;
-        const struct core_record *record = &call.target.item[i];
-        int failed = signal == SIGKILL ? core_client_wait(record, &waiting, &err) : 0;
+        const struct core_record *record = &job.target.item[i];
+        failed = signal == SIGKILL ? core_client_wait(record, &waiting, &failure) : 0;
         if (failed == 0)
-            failed = core_client_ask(record, request, answer, sizeof(answer), &err);
+            failed = core_client_ask(record, request, answer, sizeof(answer), &failure);
         if (failed != 0) {
-            complain(&call, &err);
+            complain(&job, &failure);
             continue;
         }
         if (waiting >= 0)
             (void)core_client_exit(waiting);         /* as above */
         (void)printf("killed '%s'\n", record->name); /* checked in finish() */
     }
-    return finish(&call);
+    return finish(&job);
 }
 
 static int wait_for(const char *name, int *ret_code, struct kern_error *err)
@@ -190,20 +159,19 @@ static int wait_for(const char *name, int *ret_code, struct kern_error *err)
     return 0;
 }
 
-int core_cmd_wait(int argc, char **argv)
+int core_cmd_wait(struct core_call *call, struct kern_error *err)
 {
-    cleanup(drop_call) struct call call = {0};
-    if (!begin(&call, argc, argv, true))
-        return call.code;
-    for (int i = 1; i <= call.words; i++) {
-        struct kern_error err = {0};
+    struct job job = {.call = call};
+    (void)err; /* what became of each box is said at once */
+    for (int i = 0; i < call->words; i++) {
+        struct kern_error failure = {0};
         int code = 0;
-        if (wait_for(argv[i], &code, &err) == 0)
+        if (wait_for(call->word[i], &code, &failure) == 0)
             (void)printf("%d\n", code); /* checked in finish() */
         else
-            complain(&call, &err);
+            complain(&job, &failure);
     }
-    return finish(&call);
+    return finish(&job);
 }
 
 static int remove_one(const char *name, bool force, struct kern_error *err)
@@ -236,34 +204,29 @@ static int remove_one(const char *name, bool force, struct kern_error *err)
     return -ENOENT;
 }
 
-int core_cmd_rm(int argc, char **argv)
+int core_cmd_rm(struct core_call *call, struct kern_error *err)
 {
-    cleanup(drop_call) struct call call = {0};
-    if (!begin(&call, argc, argv, true))
-        return call.code;
-    for (int i = 1; i <= call.words; i++) {
-        struct kern_error err = {0};
-        if (remove_one(argv[i], kern_get_int(&call.flags, "force") != 0, &err) == 0)
-            (void)printf("removed '%s'\n", argv[i]); /* checked in finish() */
+    struct job job = {.call = call};
+    (void)err; /* as above */
+    for (int i = 0; i < call->words; i++) {
+        struct kern_error failure = {0};
+        if (remove_one(call->word[i], kern_get_int(&call->flags, "force") != 0, &failure) == 0)
+            (void)printf("removed '%s'\n", call->word[i]); /* checked in finish() */
         else
-            complain(&call, &err);
+            complain(&job, &failure);
     }
-    return finish(&call);
+    return finish(&job);
 }
 
-int core_cmd_prune(int argc, char **argv)
+int core_cmd_prune(struct core_call *call, struct kern_error *err)
 {
-    cleanup(drop_call) struct call call = {0};
-    struct kern_error err = {0};
-    if (!begin(&call, argc, argv, false))
-        return call.code;
+    cleanup(drop_job) struct job job = {.call = call};
     core_registry_sweep_all();
-    if (core_records_read(true, &call.target, &err) != 0) {
-        complain(&call, &err);
-        return call.code;
-    }
-    for (size_t i = 0; i < call.target.count; i++)
-        if (call.target.item[i].exited && core_record_remove(call.target.item[i].name) == 0)
-            (void)printf("removed '%s'\n", call.target.item[i].name); /* checked in finish() */
-    return finish(&call);
+    int failed = core_records_read(true, &job.target, err);
+    if (failed != 0)
+        return failed;
+    for (size_t i = 0; i < job.target.count; i++)
+        if (job.target.item[i].exited && core_record_remove(job.target.item[i].name) == 0)
+            (void)printf("removed '%s'\n", job.target.item[i].name); /* checked in finish() */
+    return finish(&job);
 }

@@ -1,14 +1,11 @@
 /* `kern validate [FILE] [--json]`: says whether a kern.toml is right, without running anything. Host side. */
 #include "cmd.h"
 
-#include "args.h"
 #include "cleanup.h"
 #include "config_internal.h"
 #include "declared.h"
-#include "help.h"
 #include "json.h"
 #include "log.h"
-#include "verbs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -125,21 +122,11 @@ static void print_line(const char *path)
     (void)printf("%s is valid\n", clean); /* found when standard output is closed */
 }
 
-int core_cmd_validate(int argc, char **argv)
+int core_cmd_validate(struct core_call *call, struct kern_error *err)
 {
     cleanup(clear_report) struct report report = {0};
-    cleanup(core_values_clear) struct kern_values flags = {0};
-    const struct core_verb *verb = core_verb_find(argv[0]);
-    int words;
-    bool help;
-    if (core_args_verb(argc, argv, verb->options, &flags, 1, &words, &help, &report.err) < 0) {
-        core_log_error(&report.err);
-        return 1;
-    }
-    if (help)
-        return core_help_print(verb);
-    report.path = words > 0 ? argv[1] : NULL;
-    report.json = kern_get_int(&flags, "json") != 0;
+    report.path = call->words > 0 ? call->word[0] : NULL;
+    report.json = kern_get_int(&call->flags, "json") != 0;
     core_json_open(&report.notes, NULL, '[');
     char path[512] = "";
     if (report.path != NULL)
@@ -147,9 +134,9 @@ int core_cmd_validate(int argc, char **argv)
     int r = check(&report, path, sizeof(path));
     if (report.json)
         print_json(&report, path, r == 0);
-    else if (r < 0)
-        core_log_error(&report.err);
-    else
+    else if (r == 0)
         print_line(path);
-    return core_log_close_stdout() != 0 || r < 0 ? 1 : 0;
+    *err = report.err;
+    bool told = report.json && r < 0;
+    return core_log_close_stdout() != 0 || told ? 1 : r;
 }

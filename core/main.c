@@ -1,7 +1,7 @@
 /* kern: a verb and its words. Host side. */
-#include "verbs.h"
+#include "dispatch.h"
 
 int main(int argc, char **argv)
 {
-    return core_verbs_run(argc, argv);
+    return core_dispatch(argc, argv);
 }

@@ -1,14 +1,10 @@
-/* The one table of verbs, and the way from argv to one of them; see verbs.h. First code that runs in kern. */
+/* The one table of verbs; see verbs.h. */
 #include "verbs.h"
 
 #include "cmd.h"
-#include "help.h"
-#include "log.h"
-#include "options.h"
 #include "verb_flags.h"
 #include "verbs_image.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const struct kern_option json_flag[] = {
@@ -86,6 +82,13 @@ static const struct kern_option login_flags[] = {
     {.name = NULL},
 };
 
+#define ONE_BOX                                                                  \
+    .min_words = 1, .max_words = 1, .question = "which box?", .takes = "a name", \
+    .hint = "kern ps shows the boxes that run"
+#define SOME_BOXES(words)                                                                  \
+    .min_words = 1, .max_words = CORE_ANY_WORDS, .question = "which box?", .takes = words, \
+    .hint = "kern ps shows the boxes that run"
+
 static const struct core_verb verb_table[] = {
     {.name = "box",
      .summary = "start a box and run a command in it",
@@ -100,6 +103,7 @@ static const struct core_verb verb_table[] = {
          "beats "
          "a profile, which beats [box] in kern.toml, which beats the default. Flags of other plugins are "
          "--PLUGIN-OPTION; \"kern plugin info PLUGIN\" shows them.",
+     .raw = true,
      .run = core_cmd_box,
      .plugin_flags = KERN_OPT_FLAG},
     {.name = "run",
@@ -112,6 +116,7 @@ static const struct core_verb verb_table[] = {
                "passes signals on, ends what is left when the command has ended, and exits with its code. "
                "Descriptors "
                "above 2 are not passed on.",
+     .raw = true,
      .run = core_cmd_run,
      .plugin_flags = KERN_OPT_RUN},
     {.name = "exec",
@@ -122,6 +127,11 @@ static const struct core_verb verb_table[] = {
                "own; 126 and 127 when it cannot be executed or found, 125 when the box cannot be entered, "
                "1 when kern refused before. Without a command it is a shell.",
      .options = exec_flags,
+     .min_words = 1,
+     .max_words = CORE_ANY_WORDS,
+     .question = "which box?",
+     .takes = "a name and a command",
+     .hint = "kern ps shows the boxes that run; kern exec NAME -- COMMAND",
      .run = core_cmd_exec},
     {.name = "cp",
      .summary = "copy files and directories into a box, or out of it",
@@ -136,6 +146,11 @@ static const struct core_verb verb_table[] = {
                "kernel makes "
                "up. The copy belongs to who copies, or to the box's user; read, write and execute bits and "
                "times are kept.",
+     .min_words = 2,
+     .max_words = 2,
+     .question = "which files?",
+     .takes = "a source and a destination, one of them in a box",
+     .hint = "kern cp BOX:PATH PATH, or kern cp PATH BOX:PATH",
      .run = core_cmd_cp},
     {.name = "diff",
      .summary = "list what a box has changed in its root",
@@ -143,6 +158,7 @@ static const struct core_verb verb_table[] = {
      .detail = "One path a line: A was added, C changed, D deleted. Volumes and other mounts are not looked "
                "into. What kern "
                "itself puts into a root (mount points, /etc/hosts of an image) is listed, too.",
+     ONE_BOX,
      .run = core_cmd_diff},
     {.name = "ps",
      .summary = "list the boxes",
@@ -154,6 +170,11 @@ static const struct core_verb verb_table[] = {
      .usage = "logs NAME [-f] [--tail N] [--since TIME] [--timestamps]",
      .detail = "What the box wrote to standard error comes out on standard error.",
      .options = logs_flags,
+     .min_words = 1,
+     .max_words = 1,
+     .question = "which box?",
+     .takes = "a name",
+     .hint = "kern ps -a shows the boxes",
      .run = core_cmd_logs},
     {.name = "attach",
      .summary = "look at the terminal of a detached box",
@@ -162,6 +183,7 @@ static const struct core_verb verb_table[] = {
          "For boxes started with -d -t. Ctrl-P Ctrl-Q leaves; the box goes on. When the box ends, its exit "
          "code is that of kern attach.",
      .options = attach_flags,
+     ONE_BOX,
      .run = core_cmd_attach},
     {.name = "stop",
      .summary = "end boxes gently",
@@ -169,42 +191,50 @@ static const struct core_verb verb_table[] = {
      .detail = "Sends the box's --stop-signal and, after its --stop-timeout, SIGKILL. A first process that "
                "has no handler for the signal is ended at once.",
      .options = stop_flags,
+     SOME_BOXES("a name, or --all"),
      .run = core_cmd_stop},
     {.name = "kill",
      .summary = "end boxes now, or send a signal",
      .usage = "kill NAME ... | --all [--signal SIGNAL]",
      .options = kill_flags,
+     SOME_BOXES("a name, or --all"),
      .run = core_cmd_kill},
     {.name = "wait",
      .summary = "wait for the end of boxes and print their exit codes",
      .usage = "wait NAME ...",
      .detail = "A detached box that ended within a day has its code still.",
+     SOME_BOXES("a name"),
      .run = core_cmd_wait},
     {.name = "inspect",
      .summary = "describe living boxes, or images",
      .usage = "inspect NAME ... [--json]\ninspect REF ...",
      .detail = "A name that is no living box's is looked for among the images.",
      .options = json_flag,
+     SOME_BOXES("a name"),
      .run = core_cmd_inspect},
     {.name = "stats",
      .summary = "show what boxes use",
      .usage = "stats [NAME ...] [--json|--format TEMPLATE] [--no-stream]",
      .detail = "On a terminal, anew each second.",
      .options = stats_flags,
+     .max_words = CORE_ANY_WORDS,
      .run = core_cmd_stats},
     {.name = "pause",
      .summary = "freeze boxes",
      .usage = "pause NAME ...",
      .detail = "Needs a control group of version 2.",
+     SOME_BOXES("a name"),
      .run = core_cmd_pause},
     {.name = "unpause",
      .summary = "let frozen boxes go on",
      .usage = "unpause NAME ...",
+     SOME_BOXES("a name"),
      .run = core_cmd_pause},
     {.name = "rm",
      .summary = "forget ended boxes and their logs",
      .usage = "rm NAME ... [--force]",
      .options = rm_flags,
+     SOME_BOXES("a name"),
      .run = core_cmd_rm},
     {.name = "prune",
      .summary = "forget all ended boxes and their logs",
@@ -222,6 +252,7 @@ static const struct core_verb verb_table[] = {
          "where the file system has them, else by ending the box that fills it (fault workspace_full).",
      .options = volume_flags,
      .words = (const char *const[]){"create", "inspect", "ls", "prune", "rm", NULL},
+     .max_words = CORE_ANY_WORDS,
      .run = core_cmd_volume},
     {.name = "doctor",
      .summary = "say what this machine can do for a box, and what mends the rest",
@@ -247,6 +278,7 @@ static const struct core_verb verb_table[] = {
                "OCI layout as a tar (perhaps compressed) or a directory. REF names an image that has no name "
                "of its own.",
      .options = load_flags,
+     .max_words = CORE_ANY_WORDS,
      .run = core_cmd_image},
     {.name = "import",
      .summary = "make an image of a directory or of the tar of a root file system",
@@ -254,6 +286,7 @@ static const struct core_verb verb_table[] = {
      .detail = "A tar may be plain, or compressed with gzip or zstd; - is standard input. COMMAND becomes "
                "the image's own.",
      .options = import_flags,
+     .max_words = CORE_ANY_WORDS,
      .run = core_cmd_image},
     {.name = "save",
      .summary = "write images into an archive that others load",
@@ -262,20 +295,24 @@ static const struct core_verb verb_table[] = {
                "and \"skopeo copy\" "
                "take it. Layers have the digests that they came with.",
      .options = save_flags,
+     .max_words = CORE_ANY_WORDS,
      .run = core_cmd_image},
     {.name = "tag",
      .summary = "give an image another name",
      .usage = "tag REF NEW-REF",
+     .max_words = CORE_ANY_WORDS,
      .run = core_cmd_image},
     {.name = "images",
      .summary = "list the images",
      .usage = "images [--json] [-q]",
      .options = images_flags,
+     .max_words = CORE_ANY_WORDS,
      .run = core_cmd_image},
     {.name = "rmi",
      .summary = "remove images, and what only they used",
      .usage = "rmi REF ...",
      .detail = "What a living box uses stays until it ends; \"kern gc\" then frees it.",
+     .max_words = CORE_ANY_WORDS,
      .run = core_cmd_image},
     {.name = "gc",
      .summary = "free what no image and no box uses",
@@ -283,6 +320,7 @@ static const struct core_verb verb_table[] = {
      .options = dry_flags,
      .detail = "What goes is listed first, with its size. Also images whose name means another one by now, "
                "and parts of transfers that were broken off.",
+     .max_words = CORE_ANY_WORDS,
      .run = core_cmd_image},
     {.name = "recover",
      .summary = "remove what killed boxes left behind",
@@ -306,12 +344,14 @@ static const struct core_verb verb_table[] = {
          "with it. \"flags\" prints the flags that plugins of others add to \"kern box\" or \"kern run\".",
      .options = plugin_flags,
      .words = (const char *const[]){"list", "info", "new", "check", "flags", NULL},
+     .max_words = 2,
      .run = core_cmd_plugin},
     {.name = "validate",
      .summary = "check a kern.toml without running anything",
      .usage = "validate [FILE] [--json]",
      .options = json_flag,
      .detail = "Without FILE, the kern.toml that \"kern box\" would use.",
+     .max_words = 1,
      .run = core_cmd_validate},
     {.name = "config",
      .summary = "list or change the profiles of kern.toml, or print a TOML document as JSON",
@@ -325,6 +365,7 @@ static const struct core_verb verb_table[] = {
                "file is meant.\n\n\"parse\" takes any TOML 1.0 document and exits with 1 when it is not one.",
      .options = config_flags,
      .words = (const char *const[]){"list", "setup", "add", "rm", "edit", "parse", NULL},
+     .raw = true,
      .run = core_cmd_config},
     {.name = "examples",
      .summary = "print a kern.toml with every key and a comment on each",
@@ -340,6 +381,11 @@ static const struct core_verb verb_table[] = {
          "Mirrors, registries without encryption and certificates are named in [registry] of kern.toml; "
          "proxies in https_proxy and no_proxy.",
      .options = pull_flags,
+     .min_words = 1,
+     .max_words = 1,
+     .question = "which image?",
+     .takes = "a reference",
+     .hint = "kern pull NAME[:TAG]",
      .run = core_cmd_pull},
     {.name = "login",
      .summary = "log in to a registry",
@@ -348,27 +394,32 @@ static const struct core_verb verb_table[] = {
                "config.json names, "
                "else in that file ($DOCKER_CONFIG or ~/.docker), readable for you alone.",
      .options = login_flags,
+     .max_words = 1,
      .run = core_cmd_login},
     {.name = "logout",
      .summary = "forget the credentials for a registry",
      .usage = "logout [REGISTRY]",
+     .max_words = 1,
      .run = core_cmd_login},
     {.name = "completion",
      .summary = "print completions for a shell",
      .usage = "completion bash|zsh|fish",
      .detail = "For bash: source <(kern completion bash)",
      .words = (const char *const[]){"bash", "zsh", "fish", NULL},
+     .min_words = 1,
+     .max_words = 1,
+     .question = "which shell?",
+     .takes = "its name",
+     .hint = "kern completion bash|zsh|fish",
      .run = core_cmd_completion},
     {.name = "version", .summary = "print the version", .usage = "version", .run = core_cmd_version},
     {.name = "help",
      .summary = "print the verbs, or the usage of one",
      .usage = "help [VERB]",
+     .raw = true,
      .run = core_cmd_help},
     {.name = NULL},
 };
-
-/* Known by name, so that nobody hunts for a typing error. */
-static const char *const later_verbs[] = {"gpio", "mcp", NULL};
 
 const struct core_verb *core_verbs(void)
 {
@@ -382,69 +433,4 @@ const struct core_verb *core_verb_find(const char *name)
             return verb;
     }
     return NULL;
-}
-
-static const char *nearest_verb(const char *typed)
-{
-    const char *names[sizeof(verb_table) / sizeof(verb_table[0])];
-    size_t count = 0;
-    for (const struct core_verb *verb = verb_table; verb->name != NULL; verb++)
-        names[count++] = verb->name;
-    names[count] = NULL;
-    return core_nearest(typed, names);
-}
-
-static bool comes_later(const char *typed)
-{
-    for (const char *const *later = later_verbs; *later != NULL; later++) {
-        if (strcmp(*later, typed) == 0)
-            return true;
-    }
-    return false;
-}
-
-static int refuse_verb(const char *typed)
-{
-    struct kern_error err = {0};
-    const char *nearest = nearest_verb(typed);
-    if (comes_later(typed)) {
-        (void)kern_refuse(&err, 0, "\"%s\" is not available in this build", typed); /* the code is 1 */
-    } else if (typed[0] == '-') {
-        (void)kern_refuse(&err, 0, "unknown option \"%s\"", typed); /* as above */
-        kern_hint(&err, "all verbs and options: kern --help");
-    } else {
-        (void)kern_refuse(&err, 0, "unknown verb \"%s\"", typed); /* as above */
-        if (strchr(typed, ':') != NULL)
-            kern_hint(&err, "kern box %s", typed);
-        else if (nearest != NULL)
-            kern_hint(&err, "did you mean \"kern %s\"? All verbs: kern --help", nearest);
-        else
-            kern_hint(&err, "all verbs: kern --help");
-    }
-    core_log_error(&err);
-    return 1;
-}
-
-static bool is_one_of(const char *word, const char *one, const char *other)
-{
-    return strcmp(word, one) == 0 || strcmp(word, other) == 0;
-}
-
-int core_verbs_run(int argc, char **argv)
-{
-    if (argc < 2) {
-        (void)core_help_print(NULL); /* no verb is a mistake whether or not it could be explained */
-        return 1;
-    }
-    if (is_one_of(argv[1], "--help", "-h"))
-        return core_help_print(NULL);
-    if (is_one_of(argv[1], "--version", "-V"))
-        return core_cmd_version(1, argv + 1);
-    const struct core_verb *verb = core_verb_find(argv[1]);
-    if (verb == NULL)
-        return refuse_verb(argv[1]);
-    /* Here and not in the verb, because help must come also where kern.toml cannot be read. */
-    if (argc > 2 && is_one_of(argv[2], "--help", "-h"))
-        return core_help_print(verb);
-    return verb->run(argc - 1, argv + 1);
 }

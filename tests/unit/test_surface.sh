@@ -50,16 +50,16 @@ expect "exit code of kern alone" 1 $?
 expect "stderr of kern alone" "" "$(cat "$work/err")"
 [[ $out == 'usage: kern VERB'* ]] || expect "kern alone" "the usage" "$out"
 
-refused 1 'kern: "mcp" is not available in this build' mcp
+refused 1 $'kern: "mcp" is not available in this build\nhint: the server for models is kern-mcp, of the Python package kern-sandbox' mcp
 refused 1 $'kern: which box? kern exec takes a name and a command\nhint: kern ps shows the boxes that run; kern exec NAME -- COMMAND' exec
-refused 1 'kern: "mcp" is not available in this build' mcp serve
+refused 1 $'kern: "mcp" is not available in this build\nhint: the server for models is kern-mcp, of the Python package kern-sandbox' mcp serve
 refused 1 $'kern: unknown verb "bxo"\nhint: did you mean "kern box"? All verbs: kern --help' bxo
 refused 1 $'kern: unknown verb "quux"\nhint: all verbs: kern --help' quux
 refused 1 $'kern: unknown verb "vcpu:heavy"\nhint: kern box vcpu:heavy' vcpu:heavy
 refused 1 $'kern: unknown option "--memory"\nhint: all verbs and options: kern --help' --memory
 refused 1 $'kern: no help for "mcp": no such verb in this build\nhint: all verbs: kern help' help mcp
 refused 1 $'kern: no completions for the shell "csh"\nhint: kern completion bash|zsh|fish' completion csh
-refused 1 $'kern: completion for which shell?\nhint: kern completion bash|zsh|fish' completion
+refused 1 $'kern: which shell? kern completion takes its name\nhint: kern completion bash|zsh|fish' completion
 refused 1 $'kern: unexpected word "x"\nhint: kern version --help' version x
 refused 1 "kern: cannot read \"$work/none\": No such file or directory" help --roff "$work/none"
 "$kern" help >/dev/full 2>"$work/err"
