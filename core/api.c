@@ -4,6 +4,7 @@
 
 #include "cleanup.h"
 #include "guard.h"
+#include "known.h"
 #include "registry.h"
 #include "supervise.h"
 
@@ -245,16 +246,9 @@ int kern_add_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32
 
 int kern_add_rule(kern_box *box, const struct kern_rule *rule, struct kern_error *err)
 {
-    /* That of kern 0.1.0 was so long: what is appended later, a plugin of that time does not have. */
-    const size_t least = offsetof(struct kern_rule, arg) + sizeof(rule->arg);
-    if (rule->struct_size < least || rule->arg_count > sizeof(rule->arg) / sizeof(rule->arg[0]))
-        return kern_fail(err, EINVAL, "cannot add a filter rule: it is malformed");
-    if (rule->struct_size > sizeof(*rule)) {
-        kern_fail(err, ENOSYS,
-                  "cannot add a filter rule: the plugin was built for a newer kern than " KERN_VERSION);
-        kern_hint(err, "update kern");
-        return -ENOSYS;
-    }
+    int failed = core_known_rule(rule, err);
+    if (failed != 0)
+        return failed;
     if (core_needs_box(box, "a filter rule", err) != 0)
         return -ENOTSUP;
     struct kern_rule *copy = core_grow(&box->rule, &box->rule_count, sizeof(*copy));

@@ -38,6 +38,13 @@ struct core_moment {
     int64_t at_ns;
 };
 
+/* KERN_DEBUG=plugins: what the enter of a plugin did not put back. */
+struct core_left_behind {
+    uint32_t differs; /* as core_hookcheck_differs() says */
+    int32_t fd;       /* one that it left open, or -1 */
+    char plugin[32], link[64];
+};
+
 /* One shared page. Everything in it may be read while the other side writes, so words that are waited for are
  * atomic, and the rest is read only after the process that writes it has ended. */
 struct core_shared {
@@ -70,7 +77,9 @@ struct core_shared {
     } account;
     uint32_t moment_count;
     struct core_moment moment[24]; /* written by the first process only */
-    struct kern_error error;       /* the first cause, from whichever process met it */
+    uint32_t left_count;
+    struct core_left_behind left[6]; /* as above */
+    struct kern_error error;         /* the first cause, from whichever process met it */
 };
 
 struct core_group_view {
@@ -293,6 +302,7 @@ struct kern_box {
     bool own_file_at_risk;    /* a process of the box could change kern's own file, if it came to it */
     void *program_room;       /* see program.c */
     uint32_t sent;            /* child: descriptors handed to kern */
+    uint64_t sent_fd[16];     /* child: a bit for each of them */
     bool resting;             /* between two runs of --restart */
     bool restart;             /* another run follows */
     bool health_restart;      /* it was ended to be started again */

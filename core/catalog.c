@@ -27,6 +27,7 @@
 #include "vgpio/vgpio_manifest.h"
 #include "view/view_manifest.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define TABLE(...) .table = {.struct_size = sizeof(struct kern_plugin), .abi = KERN_ABI, __VA_ARGS__}
@@ -134,6 +135,69 @@ static int check_keys(const struct kern_plugin *table, struct kern_error *err)
     return 0;
 }
 
+static bool is_flag(const struct kern_option *option)
+{
+    return (option->flags & KERN_OPT_FLAG) != 0;
+}
+
+/* The option of `other` whose flag is spelled like --NAME-OPTION, or NULL. */
+static const struct kern_option *same_flag(const struct core_plugin *other, const char *name,
+                                           const char *option)
+{
+    const char *prefix = other->builtin ? "" : other->name, *dash = other->builtin ? "" : "-";
+    char mine[128], theirs[128];
+    (void)snprintf(mine, sizeof(mine), "%s-%s", name,
+                   option); /* what is longer cannot be typed: args_flag.c */
+    for (const struct kern_option *def = other->table->options; def != NULL && def->name != NULL; def++) {
+        const char *const spellings[] = {def->name, def->alias};
+        for (size_t i = 0; is_flag(def) && i < 2 && spellings[i] != NULL; i++) {
+            (void)snprintf(theirs, sizeof(theirs), "%s%s%s", prefix, dash, spellings[i]); /* as above */
+            if (strcmp(mine, theirs) == 0)
+                return def;
+        }
+    }
+    return NULL;
+}
+
+/* Only a name that begins or continues another one can make the same flag: nothing is spelled out for the rest. */
+static bool may_share_flags(const struct core_plugin *other, const char *name)
+{
+    size_t length = strlen(name), theirs = strlen(other->name);
+    if (!other->builtin)
+        return strncmp(other->name, name, theirs < length ? theirs : length) == 0;
+    for (const struct kern_option *def = other->table->options; def != NULL && def->name != NULL; def++)
+        if (is_flag(def) &&
+            ((strncmp(def->name, name, length) == 0 && def->name[length] == '-') ||
+             (def->alias != NULL && strncmp(def->alias, name, length) == 0 && def->alias[length] == '-')))
+            return true;
+    return false;
+}
+
+/* Whoever types the flag would set the option of the one that happens to be looked at first. */
+static int check_flags(const struct core_catalog *catalog, const struct kern_plugin *table,
+                       struct kern_error *err)
+{
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct core_plugin *other = &catalog->plugin[i];
+        if (!may_share_flags(other, table->name))
+            continue;
+        for (const struct kern_option *option = table->options; option != NULL && option->name != NULL;
+             option++) {
+            bool taken = is_flag(option) &&
+                         (same_flag(other, table->name, option->name) != NULL ||
+                          (option->alias != NULL && same_flag(other, table->name, option->alias) != NULL));
+            if (!taken)
+                continue;
+            kern_refuse(err, 0, "cannot add plugin \"%s\": its flag --%s-%s is one of plugin \"%s\" already",
+                        table->name, table->name, option->name, other->name);
+            kern_hint(err, "take one of the two out of kern.toml; its author has to name the option, or the "
+                           "plugin, otherwise");
+            return -EEXIST;
+        }
+    }
+    return 0;
+}
+
 int core_catalog_add(struct core_catalog *catalog, const struct kern_plugin *table, const char *path,
                      struct core_plugin **ret_plugin, struct kern_error *err)
 {
@@ -145,6 +209,8 @@ int core_catalog_add(struct core_catalog *catalog, const struct kern_plugin *tab
         r = check_word(catalog, table, table->pool, err);
     if (r == 0)
         r = check_keys(table, err);
+    if (r == 0)
+        r = check_flags(catalog, table, err);
     cleanup(core_values_clear) struct kern_values own = {0};
     if (r == 0)
         r = core_values_add(&own, table->options, KERN_OPT_FLAG | KERN_OPT_PLUGIN, err);
@@ -202,6 +268,14 @@ struct core_plugin *core_catalog_kind(const struct core_catalog *catalog, const 
             return &catalog->plugin[i];
     }
     return NULL;
+}
+
+bool core_catalog_is_manifest(const struct kern_plugin *table)
+{
+    for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++)
+        if (table == &builtins[i].table)
+            return true;
+    return false;
 }
 
 bool core_catalog_runs_bare(const struct core_plugin *plugin)

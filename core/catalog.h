@@ -47,6 +47,8 @@ void core_catalog_clear(struct core_catalog *catalog);
 struct core_plugin *core_catalog_find(const struct core_catalog *catalog, const char *name);
 /* The plugin that serves KIND:NAME tokens of this kind, or NULL. */
 struct core_plugin *core_catalog_kind(const struct core_catalog *catalog, const char *kind);
+/* Whether it is the manifest of one that ships with kern. */
+bool core_catalog_is_manifest(const struct kern_plugin *table);
 /* Whether its profiles count in `kern run`: it limits, or is a third party's that has an option with KERN_OPT_RUN. */
 bool core_catalog_runs_bare(const struct core_plugin *plugin);
 

@@ -364,8 +364,6 @@ static int start(int argc, char **argv, bool bare)
     int failed = core_secure_descriptors(&err);
     if (failed == 0)
         failed = read_spec(&box, argc, argv, &args, &err);
-    if (has_foreign(&catalog))
-        core_guard_exit(&box);
     if (failed != 0) {
         core_log_error(&err);
         report_refusal(&box, argc, argv, &err);

@@ -11,6 +11,7 @@
 #include "log.h"
 #include "plugin.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* A plugin, or the reason why there is none to be had. */
@@ -244,6 +245,10 @@ static void add_option(struct core_json *json, const struct kern_option *option)
         if ((option->flags & places[i].flag) != 0)
             core_json_string(json, NULL, places[i].place);
     core_json_close(json, ']');
+    if (option->min != 0 || option->max != 0) {
+        core_json_int(json, "min", option->min);
+        core_json_int(json, "max", option->max);
+    }
     core_json_bool(json, "list", (option->flags & KERN_OPT_LIST) != 0);
     core_json_bool(json, "required", (option->flags & KERN_OPT_REQUIRED) != 0);
     core_json_bool(json, "available", (option->flags & KERN_OPT_LATER) == 0);
@@ -308,12 +313,40 @@ static int list(const struct world *world, bool as_json, struct kern_error *err)
 
 /* ---- info ---- */
 
+static void number(const struct kern_option *option, int64_t value, char *ret_text, size_t size)
+{
+    if (option->type == KERN_FLOAT)
+        (void)snprintf(ret_text, size, "%.3g", (double)value / 1000.0); /* fits, as a number does; so below */
+    else if (option->type == KERN_DURATION)
+        (void)snprintf(ret_text, size, "%.6g s", (double)value / 1000.0);
+    else
+        (void)snprintf(ret_text, size, "%" PRId64, value);
+}
+
+/* ", from 1 to 9" where there are bounds. */
+static void add_bounds(const struct kern_option *option, char *line, size_t size)
+{
+    char least[40], most[40];
+    size_t used = strlen(line);
+    if (option->min == 0 && option->max == 0)
+        return;
+    number(option, option->min, least, sizeof(least));
+    number(option, option->max, most, sizeof(most));
+    if (option->max == INT64_MAX)
+        (void)snprintf(line + used, size - used, ", at least %s",
+                       least); /* a cut line still names the option; so below */
+    else
+        (void)snprintf(line + used, size - used, ", from %s to %s%s", least, most,
+                       option->type == KERN_SIZE ? " bytes" : "");
+}
+
 static void print_option(const struct row *row, const struct kern_option *option, uint32_t place)
 {
     bool flag = place == KERN_OPT_FLAG;
     char name[96], arg[64], line[512];
     core_help_arg(option, arg, sizeof(arg));
     core_help_line(option, line, sizeof(line));
+    add_bounds(option, line, sizeof(line));
     if (flag && option->letter != NULL)
         (void)snprintf(name, sizeof(name), "-%s, --%s%s%s", option->letter, option->name, arg[0] ? " " : "",
                        arg);

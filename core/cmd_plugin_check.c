@@ -27,7 +27,7 @@
 enum verdict { OK, NOTE, WRONG };
 
 struct findings {
-    int wrong;
+    int wrong, notes;
 };
 
 static __attribute__((format(printf, 2, 0))) void print(const char *verdict, const char *format, va_list args)
@@ -54,6 +54,7 @@ KERN_PRINTF(3, 4) static void say(struct findings *findings, enum verdict verdic
     print(words[verdict], format, args);
     va_end(args);
     findings->wrong += verdict == WRONG;
+    findings->notes += verdict == NOTE;
 }
 
 /* ---- The file: what it needs and what it shows ---- */
@@ -120,9 +121,23 @@ static bool is_light(const char *library)
     return false;
 }
 
-static void look_at_file(const struct image *image, struct findings *findings)
+/* kern/foundation.h belongs to one release: its users have to say so, that another one refuses them. */
+static void look_at_import(const char *name, bool bound, struct findings *findings)
 {
-    size_t shown = 0;
+    if (bound)
+        say(findings, NOTE,
+            "it uses %s() of kern/foundation.h: no other release of kern than " KERN_VERSION " opens it",
+            name);
+    else
+        say(findings, WRONG,
+            "it uses %s() of kern/foundation.h, which its table does not say: include it where KERN_PLUGIN "
+            "stands",
+            name);
+}
+
+static void look_at_file(const struct image *image, bool bound, struct findings *findings)
+{
+    size_t shown = 0, foundation = 0;
     for (size_t i = 0; i < image->symbol_count; i++) {
         const Elf64_Sym *symbol = &image->symbol[i];
         const char *name = string_at(image, symbol->st_name);
@@ -130,6 +145,8 @@ static void look_at_file(const struct image *image, struct findings *findings)
         if (global && symbol->st_shndx != SHN_UNDEF && strcmp(name, KERN_PLUGIN_SYMBOL) != 0 && shown++ == 0)
             say(findings, NOTE, "it shows more than its table (\"%s\"): compile with -fvisibility=hidden",
                 name);
+        if (symbol->st_shndx == SHN_UNDEF && core_plugin_is_foundation(name) && foundation++ == 0)
+            look_at_import(name, bound, findings);
     }
     for (size_t i = 0; i < image->dynamic_count && image->dynamic[i].d_tag != DT_NULL; i++) {
         const char *library = string_at(image, image->dynamic[i].d_un.d_val);
@@ -138,7 +155,7 @@ static void look_at_file(const struct image *image, struct findings *findings)
     }
 }
 
-static void read_file(const char *path, struct findings *findings)
+static void read_file(const char *path, bool bound, struct findings *findings)
 {
     struct stat st;
     struct image image = {0};
@@ -151,7 +168,7 @@ static void read_file(const char *path, struct findings *findings)
     image.bytes = bytes;
     image.size = (size_t)st.st_size;
     if (read_sections(&image))
-        look_at_file(&image, findings);
+        look_at_file(&image, bound, findings);
     (void)munmap(bytes, (size_t)st.st_size); /* was mapped with this size */
 }
 
@@ -208,8 +225,6 @@ static void look_at_option(const struct kern_option *option, struct findings *fi
     const uint32_t places = KERN_OPT_FLAG | KERN_OPT_BOX | KERN_OPT_PROFILE | KERN_OPT_POOL | KERN_OPT_PLUGIN;
     if (strspn(option->name, letters) != strlen(option->name))
         say(findings, WRONG, "option \"%s\": a name is of a-z, 0-9 and -", option->name);
-    if (option->type < KERN_STRING || option->type > KERN_ANY)
-        say(findings, WRONG, "option \"%s\": there is no type %u", option->name, option->type);
     if ((option->flags & places) == 0)
         say(findings, WRONG,
             "option \"%s\": it stands nowhere: its flags need one of KERN_OPT_PLUGIN, _FLAG, _PROFILE, _POOL",
@@ -279,6 +294,7 @@ struct opened {
     struct findings findings;
     bool to_its_end;
     bool has_enter;
+    bool bound; /* its table says that it was built with kern/foundation.h */
     char name[32];
     struct kern_error err;
 };
@@ -298,34 +314,57 @@ static int look(const char *path, void *arg)
         say(&opened->findings, OK, "%s %s: %s", table->name, table->version != NULL ? table->version : "-",
             table->summary != NULL ? table->summary : "-");
         say(&opened->findings, OK,
-            "kern " KERN_VERSION " opens it: plugin interface %u, owner and modes are right", table->abi);
+            "kern " KERN_VERSION " opens it: plugin interface %u, owner and modes are right",
+            table->abi & 0xff);
+        opened->bound = table->abi >> 8 != 0;
         look_at_table(table, path, &opened->findings);
     }
     opened->to_its_end = true;
     return 0;
 }
 
+/* What the child that ran the hooks found, on a page that both see. */
+struct tried {
+    int result, notes;
+};
+
 static int try_hooks(const char *path, void *arg)
 {
-    *(int *)arg = core_plugin_try(path);
+    struct tried *tried = arg;
+    tried->result = core_plugin_try(path, &tried->notes);
     return 0;
 }
 
-static void judge_hooks(const char *path, const struct opened *opened, int *wrong, struct findings *findings)
+static void judge_hooks(const char *path, const struct opened *opened, struct tried *tried,
+                        struct findings *findings)
 {
-    *wrong = -1;
-    if (!in_child(try_hooks, path, wrong, "one of its hooks", findings))
+    tried->result = -1;
+    if (!in_child(try_hooks, path, tried, "one of its hooks", findings))
         return;
-    bool entered = *wrong == 0 && opened->has_enter;
-    if (*wrong == 0 || *wrong == CORE_TRY_NO_ENTER)
+    findings->notes += tried->notes;
+    bool entered = tried->result == 0 && opened->has_enter;
+    if (tried->result == 0 || tried->result == CORE_TRY_NO_ENTER)
         say(findings, OK, "prepare%s teardown run, and leave nothing behind",
             entered ? ", enter and" : " and");
     else
-        say(findings, WRONG, "%s", *wrong < 0 ? "a hook ended its process" : "one of its hooks is at fault");
+        say(findings, WRONG, "%s",
+            tried->result < 0 ? "a hook ended its process" : "one of its hooks is at fault");
+}
+
+/* The last line says what is so, and the exit code is 0 or 1 after it. */
+static void conclude(const struct findings *findings)
+{
+    if (findings->wrong > 0)
+        core_plugin_say("wrong", "not to be used: %d fault%s", findings->wrong,
+                        findings->wrong > 1 ? "s" : "");
+    else if (findings->notes > 0)
+        core_plugin_say("ok", "usable, with %d note%s", findings->notes, findings->notes > 1 ? "s" : "");
+    else
+        core_plugin_say("ok", "usable");
 }
 
 /* Nothing of the plugin runs in this process: its constructors, too, may crash. */
-static int check(const char *path, struct opened *opened, int *hooks, struct kern_error *err)
+static int check(const char *path, struct opened *opened, struct tried *tried, struct kern_error *err)
 {
     struct findings *findings = &opened->findings;
     bool ended = in_child(look, path, opened, "opening it", findings);
@@ -336,10 +375,11 @@ static int check(const char *path, struct opened *opened, int *hooks, struct ker
         return -EINVAL;
     }
     if (opened->to_its_end) {
-        read_file(path, findings);
+        read_file(path, opened->bound, findings);
         measure(path, findings);
-        judge_hooks(path, opened, hooks, findings);
+        judge_hooks(path, opened, tried, findings);
     }
+    conclude(findings);
     return findings->wrong == 0 ? 0
                                 : kern_refuse(err, 0, "plugin \"%s\" has %d fault(s)",
                                               opened->name[0] != '\0' ? opened->name : path, findings->wrong);
@@ -349,7 +389,7 @@ int core_plugin_check(const char *path, struct kern_error *err)
 {
     struct shared {
         struct opened opened;
-        int hooks;
+        struct tried tried;
     };
     auto_free char *resolved = realpath(path, NULL);
     if (resolved == NULL)
@@ -358,7 +398,7 @@ int core_plugin_check(const char *path, struct kern_error *err)
         mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return kern_fail(err, errno, "cannot map a page to check the plugin with");
-    int failed = check(resolved, &page->opened, &page->hooks, err);
+    int failed = check(resolved, &page->opened, &page->tried, err);
     (void)munmap(page, sizeof(*page)); /* was mapped with this size */
     return failed;
 }

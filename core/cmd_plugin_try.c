@@ -111,20 +111,18 @@ static void enter_here(kern_box *box, struct core_plugin *plugin, struct enterin
         box->root_fd = root;
     box->fork_style = true;
     box->entering = plugin;
-    struct core_hook_state state;
-    core_hookcheck_before(&state);
     struct mallinfo2 before = mallinfo2();
-    said->result = plugin->table->enter(box, plugin->state, &said->err);
+    said->result = core_hookcheck_enter(box, plugin, &said->err);
     struct mallinfo2 after = mallinfo2();
     said->allocated = memcmp(&before, &after, sizeof(before)) != 0;
-    core_hookcheck_after(box, plugin, "enter", &state);
     said->came_back = 1;
 }
 
 /* As core_plugin_try(); that the hook refuses this root is its right. */
-static int judge_enter(const struct core_plugin *plugin, const struct entering *said, int status)
+static int judge_enter(const struct core_plugin *plugin, const struct entering *said, int status, int *notes)
 {
     if (said->no_place != 0) {
+        (*notes)++;
         core_plugin_say("note", "enter was not tried: this machine has no namespaces for it (%s)",
                         strerror(said->no_place));
         return CORE_TRY_NO_ENTER;
@@ -142,19 +140,26 @@ static int judge_enter(const struct core_plugin *plugin, const struct entering *
         core_plugin_say("wrong", "enter allocates memory, which KERN_PLUGIN_LEAN promises not to do");
         return 1;
     }
+    *notes += said->result != 0;
     if (said->result != 0)
         core_plugin_say("note", "enter, with a root that has only what prepare asked for, says: %s",
                         said->err.message[0] != '\0' ? said->err.message : "nothing");
     return 0;
 }
 
-static int try_enter(kern_box *box, struct core_plugin *plugin)
+static void *share(size_t size)
 {
-    struct entering *said =
-        mmap(NULL, sizeof(*said), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return page != MAP_FAILED ? page : NULL;
+}
+
+static int try_enter(kern_box *box, struct core_plugin *plugin, int *notes)
+{
+    struct entering *said = share(sizeof(*said));
+    box->shared = share(sizeof(*box->shared));
     int status = 0, wrong = 0;
-    if (said == MAP_FAILED)
-        return 0;         /* nothing was found out */
+    if (said == NULL || box->shared == NULL)
+        return 0;         /* nothing was found out; what was mapped goes with this process */
     (void)fflush(stdout); /* or the child would print it again */
     pid_t pid = fork();
     if (pid == 0) {
@@ -165,8 +170,8 @@ static int try_enter(kern_box *box, struct core_plugin *plugin)
         _exit(0);
     }
     if (pid > 0 && waitpid(pid, &status, 0) == pid)
-        wrong = judge_enter(plugin, said, status);
-    (void)munmap(said, sizeof(*said)); /* was mapped with this size */
+        wrong = judge_enter(plugin, said, status, notes);
+    core_hookcheck_entered(box);
     return wrong;
 }
 
@@ -194,7 +199,7 @@ static void add_profile(struct core_plugin *plugin)
             plugin->profile_count = 0;
 }
 
-static int run_hooks(kern_box *box, struct core_plugin *plugin)
+static int run_hooks(kern_box *box, struct core_plugin *plugin, int *notes)
 {
     struct kern_error err = {0};
     core_guard_open(box);
@@ -205,9 +210,12 @@ static int run_hooks(kern_box *box, struct core_plugin *plugin)
     (void)alarm(0);
     const struct kern_outcome outcome = {.struct_size = sizeof(outcome), .exit_code = failed != 0 ? 125 : 0};
     bool lost = failed == -EFAULT || failed == -EINTR;
+    *notes += failed != 0 && !lost;
     if (failed != 0)
         core_plugin_say(lost ? "wrong" : "note", "prepare says: %s", err.message);
-    int entered = failed != 0 ? CORE_TRY_NO_ENTER : plugin->table->enter != NULL ? try_enter(box, plugin) : 0;
+    int entered = failed != 0                    ? CORE_TRY_NO_ENTER
+                  : plugin->table->enter != NULL ? try_enter(box, plugin, notes)
+                                                 : 0;
     lost = lost || entered == 1;
     (void)alarm(PATIENCE_S);
     if (plugin->entered)
@@ -217,7 +225,7 @@ static int run_hooks(kern_box *box, struct core_plugin *plugin)
     return lost ? 1 : entered;
 }
 
-int core_plugin_try(const char *path)
+int core_plugin_try(const char *path, int *notes)
 {
     struct kern_error err = {0};
     struct core_catalog catalog = {0};
@@ -235,7 +243,7 @@ int core_plugin_try(const char *path)
     (void)snprintf(box.name, sizeof(box.name), "check");
     add_profile(plugin);
     plugin->state = calloc(1, plugin->table->state_size + 1);
-    int wrong = run_hooks(&box, plugin);
+    int wrong = run_hooks(&box, plugin, notes);
     (void)fflush(stdout); /* found by whoever waits for it */
     return wrong;
 }

@@ -4,6 +4,7 @@
 #include "config_internal.h"
 
 #include "cleanup.h"
+#include "guard.h"
 #include "option_check.h"
 
 #include <stdio.h>
@@ -386,13 +387,44 @@ static int resolve_pool(const struct core_config *config, const struct config_ki
     return r;
 }
 
+struct judging {
+    const struct kern_plugin *plugin;
+    const struct core_profile *profile;
+    struct kern_error *err;
+    int result;
+};
+
+static void call_check(void *arg)
+{
+    struct judging *judging = arg;
+    const struct core_profile *profile = judging->profile;
+    judging->result =
+        judging->plugin->check(&profile->values, profile->has_pool ? &profile->pool : NULL, judging->err);
+}
+
+/* A third party's judgement may crash, or end the process and so pass for a good one. */
+static int call_guarded(struct judging *judging)
+{
+    int ended = core_guard_alone(call_check, judging);
+    if (ended == 0)
+        return judging->result;
+    *judging->err = (struct kern_error){0}; /* half a message, perhaps */
+    if (ended == CORE_GUARD_LEFT)
+        return kern_fail(judging->err, 0, "plugin %s ended the process in check", judging->plugin->name);
+    return kern_fail(judging->err, 0, "plugin %s crashed in check: %s (signal %d)", judging->plugin->name,
+                     sigdescr_np(ended), ended);
+}
+
 static int judge(const struct core_config *config, const struct config_kind *kind,
                  const struct config_table *row, const struct kern_plugin *plugin,
                  const struct core_profile *profile, struct kern_error *err)
 {
     if (plugin->check == NULL)
         return 0;
-    int r = plugin->check(&profile->values, profile->has_pool ? &profile->pool : NULL, err);
+    struct judging judging = {.plugin = plugin, .profile = profile, .err = err};
+    if (core_catalog_is_manifest(plugin))
+        call_check(&judging);
+    int r = core_catalog_is_manifest(plugin) ? judging.result : call_guarded(&judging);
     if (r >= 0)
         return 0;
     kern_refuse(err, 0, "its plugin refuses it"); /* unless the plugin said why */

@@ -243,7 +243,7 @@ static bool must_fork(const kern_box *box)
             return true;
     }
     bool small = box->memory_cap > 0 && box->memory_cap < SHARING_LEAST;
-    return box->want_init || box->nested || core_debug("fork") || small;
+    return box->want_init || box->nested || core_debug("fork") || core_guard_debugs(box) || small;
 }
 
 static int claim(kern_box *box, struct kern_error *err)
@@ -393,6 +393,11 @@ static void blame_hook(const kern_box *box, struct kern_error *err)
         kern_fail(err, 0, "the worker of plugin %s ended while the box was built", box->worker_lost);
         return;
     }
+    if (box->plugin_lost[0] != '\0') {
+        kern_fail(err, 0, "plugin %s crashed or hung in a callback while the box was built",
+                  box->plugin_lost);
+        return;
+    }
     if (atomic_load(&shared->progress) == CORE_EXECUTING)
         return;
     if (box->usage.oom_own == 1) {
@@ -409,9 +414,14 @@ static void blame_hook(const kern_box *box, struct kern_error *err)
         kern_hint(err, "kern stats shows what each of them uses");
         return;
     }
-    bool ended = atomic_load(&shared->ended) != 0 && WIFSIGNALED(shared->status);
-    kern_fail(err, 0, "the box's first process was ended by signal %d while it was built",
-              ended ? WTERMSIG(shared->status) : SIGKILL);
+    bool ended = atomic_load(&shared->ended) != 0;
+    int code = ended && WIFEXITED(shared->status) ? WEXITSTATUS(shared->status) : -1;
+    int number = code == CORE_ABORTED ? SIGABRT : ended && code < 0 ? WTERMSIG(shared->status) : SIGKILL;
+    if (code >= 0 && code != CORE_ABORTED)
+        kern_fail(err, 0, "the box's first process was ended by exit(%d) while it was built", code);
+    else
+        kern_fail(err, 0, "the box's first process was ended by signal %d (%s) while it was built", number,
+                  sigdescr_np(number));
     if (atomic_load(&shared->progress) == CORE_ENTERING)
         core_error_context(err, box->order[atomic_load(&shared->enter_index)]->name, "enter");
 }
@@ -475,6 +485,7 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
         if (box->bare)
             core_launch_host_reap(box);
         collect_usage(box);
+        core_hookcheck_entered(box);
         mark(box, "run");
         if (core_error_is_set(&box->shared->error))
             *err = box->shared->error;

@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "log.h"
 #include "supervise.h"
+#include "sys.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -17,12 +18,20 @@
 #define GUARD_SIZE ((size_t)1 << 16) /* and its alignment */
 /* A hook that was asked to end may use this long to notice. */
 #define GRACE_MS 500
+/* A teardown may use this long; with a deadline what is left of it, but at least the second. */
+#define TEARDOWN_MS       10000
+#define TEARDOWN_LEAST_MS 1000
+#define EXIT_BUILD        125
 
 struct core_guard {
     sigjmp_buf back;
     void *mapping;
     pid_t owner; /* handlers are inherited: a child that a plugin made must not come back as a second kern */
-    volatile sig_atomic_t armed, asked, struck, again, shaken;
+    volatile sig_atomic_t armed, asked, struck, again, shaken, left_code;
+    const char *volatile left; /* the function by which a hook meant to end the process */
+    uintptr_t frame;           /* of whoever called the hook: the way back leads there */
+    const char *name;          /* of the plugin, while its hook runs */
+    int exit_code;             /* of kern, should there be no way back */
     sigset_t stops;
     bool debug;
 };
@@ -54,7 +63,7 @@ static void on_crash(int signal_number)
     static const char words[] = "kern: it crashed itself after a plugin did\n";
     if (guard->owner == getpid() && guard->shaken) {
         (void)!write(STDERR_FILENO, words, sizeof(words) - 1); /* nothing can be done about a failure here */
-        _exit(125);
+        sys_exit(EXIT_BUILD);
     }
     struct sigaction plain = {.sa_handler = SIG_DFL};
     (void)sigaction(signal_number, &plain, NULL); /* valid; the instruction is tried again */
@@ -101,6 +110,7 @@ static struct core_guard *make_guard(void)
     struct core_guard *guard = (struct core_guard *)(void *)(mapping + off);
     guard->mapping = mapping;
     guard->owner = getpid();
+    guard->exit_code = EXIT_BUILD;
     (void)sigemptyset(&guard->stops); /* valid */
     /* The handlers' frames grow down from the top; the guard itself lies at the foot. */
     stack_t stack = {.ss_sp = guard, .ss_size = GUARD_SIZE};
@@ -117,22 +127,41 @@ static void drop_guard(struct core_guard *guard)
     (void)munmap(guard->mapping, 2 * GUARD_SIZE); /* was mapped with this size */
 }
 
-static void on_exit_of(int code, void *arg)
+/* The guard whose stack the handlers of this thread run on. A child has a copy of it, and ends as it likes. */
+static struct core_guard *guard_of_thread(void)
 {
-    const kern_box *box = arg;
-    const struct core_guard *guard = box->guard;
-    if (guard == NULL || guard->owner != getpid() || !guard->armed || box->current == NULL)
+    stack_t stack;
+    if (sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_DISABLE) != 0 || stack.ss_size != GUARD_SIZE ||
+        (uintptr_t)stack.ss_sp % GUARD_SIZE != 0)
+        return NULL;
+    struct core_guard *guard = stack.ss_sp;
+    return guard->owner == getpid() ? guard : NULL;
+}
+
+void core_guard_leaving(const char *function, int code)
+{
+    struct core_guard *guard = guard_of_thread();
+    if (guard == NULL || !guard->armed)
         return;
-    core_log_failure("%s: the plugin ended kern: a hook of it called exit(%d)", box->current->name, code);
-    _exit(125);
+    guard->armed = 0;
+    guard->left = function;
+    guard->left_code = code;
+    /* pthread_exit() unwinds the stack before it comes here: then there is nothing to go back to. */
+    if ((uintptr_t)__builtin_frame_address(0) < guard->frame)
+        siglongjmp(guard->back, 1);
+    core_log_failure("%s: the plugin ended kern's thread in a hook",
+                     guard->name != NULL ? guard->name : "a plugin");
+    sys_exit(guard->exit_code);
 }
 
-void core_guard_exit(kern_box *box)
+/* What libc itself does for err(3) and the like. No lock of libc's is held here, or one that this thread may take again. */
+static void on_exit_of(int code, void *unused)
 {
-    (void)on_exit(on_exit_of, box); /* without memory for it, nobody is named */
+    (void)unused; /* the guard is found by the thread */
+    core_guard_leaving("exit", code);
 }
 
-int core_guard_opening(void (*fn)(void *), void *arg)
+int core_guard_alone(void (*fn)(void *), void *arg)
 {
     struct sigaction crash = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK | SA_NODEFER};
     struct sigaction before[sizeof(crashes) / sizeof(crashes[0])];
@@ -143,15 +172,22 @@ int core_guard_opening(void (*fn)(void *), void *arg)
     }
     for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
         (void)sigaction(crashes[i], &crash, &before[i]); /* valid signals */
+    guard->frame = (uintptr_t)__builtin_frame_address(0);
     if (sigsetjmp(guard->back, 1) == 0) {
         guard->armed = 1;
         fn(arg);
     }
-    int struck = guard->struck;
+    int ended = guard->left != NULL ? CORE_GUARD_LEFT : guard->struck;
     for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
         (void)sigaction(crashes[i], &before[i], NULL); /* as it was */
     drop_guard(guard);
-    return struck;
+    return ended;
+}
+
+int core_guard_opening(void (*fn)(void *), void *arg)
+{
+    (void)on_exit(on_exit_of, NULL); /* without memory for it, nobody is named */
+    return core_guard_alone(fn, arg);
 }
 
 void core_guard_open(kern_box *box)
@@ -211,26 +247,32 @@ static bool run(kern_box *box, const char *phase, struct core_plugin *plugin, vo
         return true;
     }
     sig_atomic_t was_armed = guard->armed; /* one plugin's callback within another's hook */
+    uintptr_t outer_frame = guard->frame;
     memcpy(&outer, &guard->back, sizeof(outer));
     guard->armed = 0;
     guard->struck = guard->again = 0;
+    guard->left = NULL;
     if (guard->debug)
-        core_hookcheck_before(&state);
+        core_hookcheck_before(-1, &state);
     if (sigprocmask(SIG_BLOCK, NULL, &mask) != 0)
         (void)sigemptyset(&mask); /* it cannot fail with these words */
     box->current = plugin;
+    guard->name = plugin->name;
+    guard->frame = (uintptr_t)__builtin_frame_address(0);
     bool whole = sigsetjmp(guard->back, 0) == 0;
     if (whole) {
         guard->armed = 1;
         fn(arg);
     }
     memcpy(&guard->back, &outer, sizeof(outer));
+    guard->frame = outer_frame;
+    guard->name = before != NULL ? before->name : NULL;
     guard->armed = was_armed;
     box->current = before;
     if (!whole)
         (void)sigprocmask(SIG_SETMASK, &mask, NULL); /* the handler's own mask was left behind */
     else if (guard->debug)
-        core_hookcheck_after(box, plugin, phase, &state);
+        core_hookcheck_tell(box, plugin->name, phase, core_hookcheck_differs(-1, &state));
     return whole;
 }
 
@@ -260,6 +302,12 @@ static int give_up(kern_box *box, struct core_plugin *plugin, struct kern_error 
         core_error_context(err, plugin->name, "prepare");
         return -EFAULT;
     }
+    if (guard->left != NULL) {
+        kern_fail(err, 0, "the hook called %s(%d)", guard->left, (int)guard->left_code);
+        kern_hint(err, "a hook that fails says so with kern_fail() and returns what that returns");
+        core_error_context(err, plugin->name, "prepare");
+        return -EFAULT;
+    }
     box->timed_out = guard->asked == 0;
     if (guard->asked != 0)
         kern_fail(err, 0, "the hook was still running after SIG%s", sigabbrev_np(guard->asked));
@@ -274,7 +322,7 @@ int core_guard_prepare(kern_box *box, struct core_plugin *plugin, struct kern_er
     struct prepare_call call = {.box = box, .plugin = plugin, .err = err};
     int64_t timeout = plugin->builtin ? 0 : kern_get_int(&box->options, "timeout");
     uint64_t held[16];
-    bool debug = box->guard != NULL && box->guard->debug;
+    bool debug = core_guard_debugs(box);
     if (debug)
         core_hookcheck_mark(held);
     if (timeout > 0 && core_guard_asked(box) == 0)
@@ -303,19 +351,70 @@ static void call_teardown(void *arg)
     call->plugin->table->teardown(call->box, call->plugin->state, call->told);
 }
 
-void core_guard_teardown(kern_box *box, struct core_plugin *plugin, const struct kern_outcome *told)
+/* What became of the hook that did not come to its end. */
+static void describe(const struct core_guard *guard, int64_t bound, const char *where, char *ret_text,
+                     size_t size)
+{
+    if (guard->struck != 0)
+        (void)snprintf(ret_text, size, "crashed in %s: %s (signal %d)", where, sigdescr_np(guard->struck),
+                       (int)guard->struck); /* fits; so below */
+    else if (guard->left != NULL)
+        (void)snprintf(ret_text, size, "called %s(%d) in %s", guard->left, (int)guard->left_code, where);
+    else if (guard->asked != 0)
+        (void)snprintf(ret_text, size, "did not end in %s after SIG%s", where, sigabbrev_np(guard->asked));
+    else if (bound > 0)
+        (void)snprintf(ret_text, size, "did not end in %s within %.1f s", where, (double)bound / 1000.0);
+    else
+        (void)snprintf(ret_text, size, "did not end in %s by the deadline", where);
+}
+
+/* How long its teardown may take, in milliseconds; 0: kern's own know what they do. */
+static int64_t teardown_bound(const kern_box *box, const struct core_plugin *plugin)
+{
+    if (plugin->builtin)
+        return 0;
+    if (core_guard_asked(box) != 0)
+        return TEARDOWN_LEAST_MS;
+    int64_t left = box->deadline_ms > 0 ? box->deadline_ms - core_now_ns() / 1000000 : TEARDOWN_MS;
+    left = left < TEARDOWN_MS ? left : TEARDOWN_MS;
+    return left > TEARDOWN_LEAST_MS ? left : TEARDOWN_LEAST_MS;
+}
+
+static void guarded_teardown(kern_box *box, struct core_plugin *plugin, const struct kern_outcome *told)
 {
     struct teardown_call call = {.box = box, .plugin = plugin, .told = told};
-    const struct core_guard *guard = box->guard;
-    bool whole = plugin->table->teardown == NULL || run(box, "teardown", plugin, call_teardown, &call);
-    if (!whole && guard->struck != 0)
-        kern_warn(box, "plugin %s crashed in teardown: %s (signal %d)", plugin->name,
-                  sigdescr_np(guard->struck), (int)guard->struck);
-    else if (!whole)
-        kern_warn(box, "plugin %s did not end in teardown after SIG%s", plugin->name,
-                  sigabbrev_np(guard->asked));
-    if (guard != NULL && guard->debug)
-        core_hookcheck_closed(box, plugin, plugin->held);
+    int64_t bound = teardown_bound(box, plugin);
+    char what[120];
+    if (box->guard != NULL)
+        box->guard->exit_code = told->exit_code;
+    if (box->guard != NULL && bound > 0)
+        set_timer(bound);
+    bool whole = run(box, "teardown", plugin, call_teardown, &call);
+    if (box->guard != NULL && bound > 0)
+        set_timer(0);
+    if (whole)
+        return;
+    describe(box->guard, bound, "teardown", what, sizeof(what));
+    kern_warn(box, "plugin %s %s", plugin->name, what);
+}
+
+void core_guard_teardown(kern_box *box, struct core_plugin *plugin, const struct kern_outcome *told)
+{
+    uint64_t held[16];
+    bool debug = core_guard_debugs(box);
+    if (debug)
+        core_hookcheck_mark(held);
+    if (plugin->table->teardown != NULL)
+        guarded_teardown(box, plugin, told);
+    if (!debug)
+        return;
+    core_hookcheck_closed(box, plugin, plugin->held);
+    core_hookcheck_opened(box, plugin, "teardown", held);
+}
+
+bool core_guard_debugs(const kern_box *box)
+{
+    return box->guard != NULL && box->guard->debug;
 }
 
 /* ---- Callbacks ---- */
@@ -325,12 +424,20 @@ void core_guard_callback(kern_box *box, struct core_plugin *plugin, void (*fn)(v
     struct core_guard *guard = box->guard;
     bool listen = guard != NULL && !plugin->builtin;
     int64_t left = box->deadline_ms > 0 ? box->deadline_ms - core_now_ns() / 1000000 : 0;
+    uint64_t held[16];
+    char what[120] = "";
     if (listen) {
         guard->asked = 0;
         set_timer(box->deadline_ms > 0 ? (left > 0 ? left : 1) + GRACE_MS : 0);
         core_guard_listen(box, true);
     }
+    if (core_guard_debugs(box))
+        core_hookcheck_mark(held);
     bool whole = run(box, "callback", plugin, fn, arg);
+    if (core_guard_debugs(box))
+        core_hookcheck_keep(plugin, held);
+    if (!whole)
+        describe(guard, 0, "a callback", what, sizeof(what));
     if (listen) {
         core_guard_listen(box, false);
         if (guard->asked != 0)
@@ -340,7 +447,6 @@ void core_guard_callback(kern_box *box, struct core_plugin *plugin, void (*fn)(v
     if (whole)
         return;
     (void)snprintf(box->plugin_lost, sizeof(box->plugin_lost), "%s", plugin->name); /* names are short */
-    kern_warn(box, "plugin %s %s in a callback", plugin->name,
-              guard->struck != 0 ? "crashed" : "did not end");
+    kern_warn(box, "plugin %s %s", plugin->name, what);
     core_kill_box(box);
 }

@@ -23,12 +23,18 @@ void core_guard_teardown(kern_box *box, struct core_plugin *plugin, const struct
 /* A callback of a plugin, from the loop: fn(arg). One that crashes or hangs ends the box, and box->plugin_lost names it. */
 void core_guard_callback(kern_box *box, struct core_plugin *plugin, void (*fn)(void *), void *arg);
 
-/* Whoever calls exit() in a hook is named, and kern ends with 125. Once this was called, kern itself must end with _exit(). */
-void core_guard_exit(kern_box *box);
-/* Opening a plugin runs its constructors: fn(arg), with no box yet. Returns 0, or the signal that it crashed with. */
+/* Code of a plugin while there is no box: fn(arg). Returns 0, the signal that it crashed with, or that it meant to end the process. */
+#define CORE_GUARD_LEFT (-1)
+int core_guard_alone(void (*fn)(void *), void *arg);
+/* The same for the opening of a plugin, which runs its constructors. Once this was called, kern itself must end with _exit(). */
 int core_guard_opening(void (*fn)(void *), void *arg);
+/* Somebody calls `function` to end the process: does not return where that is a hook, which is given up instead. (exits.c) */
+void core_guard_leaving(const char *function, int code);
 
 /* ---- KERN_DEBUG=plugins ---- */
+
+/* Whether it is on for this box. */
+bool core_guard_debugs(const kern_box *box);
 
 struct core_hook_state {
     uint64_t mask, ignored, caught;
@@ -36,14 +42,26 @@ struct core_hook_state {
     char folder[256], locale[256];
 };
 
-void core_hookcheck_before(struct core_hook_state *ret_before);
-/* Warns of what differs. */
-void core_hookcheck_after(kern_box *box, const struct core_plugin *plugin, const char *phase,
-                          const struct core_hook_state *before);
+/* `proc`: the host's /proc where the root is another one, or -1. */
+void core_hookcheck_before(int proc, struct core_hook_state *ret_before);
+/* A bit for each thing that differs now. */
+uint32_t core_hookcheck_differs(int proc, const struct core_hook_state *before);
+/* Warns of these. */
+void core_hookcheck_tell(kern_box *box, const char *plugin, const char *phase, uint32_t differs);
 /* Descriptors: from before prepare until after teardown. `held` has a bit for each number that was open. */
 void core_hookcheck_mark(uint64_t held[16]);
 void core_hookcheck_new(kern_box *box, const struct core_plugin *plugin, const uint64_t held[16],
                         uint64_t ret_own[16]);
+/* What a callback opened is the plugin's to close as well. */
+void core_hookcheck_keep(struct core_plugin *plugin, const uint64_t held[16]);
 void core_hookcheck_closed(kern_box *box, const struct core_plugin *plugin, const uint64_t own[16]);
+/* Those that are open now and were not before the hook. */
+void core_hookcheck_opened(kern_box *box, const struct core_plugin *plugin, const char *phase,
+                           const uint64_t held[16]);
+/* enter of a plugin of a third party, in the box's first process: what it leaves behind is written onto the shared page, where
+ * kern finds it. The hook's own result. */
+int core_hookcheck_enter(kern_box *box, struct core_plugin *plugin, struct kern_error *err);
+/* kern, when the box has ended: warns of that. */
+void core_hookcheck_entered(kern_box *box);
 
 #endif

@@ -15,9 +15,16 @@ static uint64_t hex_after(const char *text, const char *field, int base)
     return at != NULL ? strtoull(at + strlen(field), NULL, base) : 0;
 }
 
-static void read_text(const char *path, char *ret_text, size_t size)
+static int open_proc(int proc, const char *name)
 {
-    auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%s", name); /* fits: names are short */
+    return proc >= 0 ? openat(proc, name, O_RDONLY | O_CLOEXEC) : open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void read_text(int proc, const char *name, char *ret_text, size_t size)
+{
+    auto_fd fd = open_proc(proc, name);
     ssize_t got = fd < 0 ? 0 : read(fd, ret_text, size - 1);
     ret_text[got > 0 ? got : 0] = '\0';
 }
@@ -30,18 +37,18 @@ static uint32_t count_words(const char *text)
     return count;
 }
 
-void core_hookcheck_before(struct core_hook_state *ret_before)
+void core_hookcheck_before(int proc, struct core_hook_state *ret_before)
 {
     struct core_hook_state state = {0};
     char text[4096];
-    read_text("/proc/self/status", text, sizeof(text));
+    read_text(proc, "self/status", text, sizeof(text));
     state.mask = hex_after(text, "\nSigBlk:", 16);
     state.ignored = hex_after(text, "\nSigIgn:", 16);
     /* 32 and 33 are libc's own, for threads. */
     state.caught = hex_after(text, "\nSigCgt:", 16) & ~(UINT64_C(3) << 31);
     state.threads = (uint32_t)hex_after(text, "\nThreads:", 10);
     state.umask = (uint32_t)hex_after(text, "\nUmask:", 8);
-    read_text("/proc/thread-self/children", text, sizeof(text));
+    read_text(proc, "thread-self/children", text, sizeof(text));
     state.children = count_words(text);
     if (getcwd(state.folder, sizeof(state.folder)) == NULL)
         state.folder[0] = '\0'; /* a folder that is gone is the same each time */
@@ -50,26 +57,34 @@ void core_hookcheck_before(struct core_hook_state *ret_before)
     *ret_before = state;
 }
 
-void core_hookcheck_after(kern_box *box, const struct core_plugin *plugin, const char *phase,
-                          const struct core_hook_state *before)
+uint32_t core_hookcheck_differs(int proc, const struct core_hook_state *before)
 {
     struct core_hook_state now;
-    core_hookcheck_before(&now);
-    const struct {
-        bool differs;
-        const char *what;
-    } checks[] = {
-        {now.threads > before->threads, "left a thread running"},
-        {now.children > before->children, "left a child process"},
-        {now.mask != before->mask, "changed the signal mask"},
-        {now.ignored != before->ignored || now.caught != before->caught, "changed what signals do"},
-        {now.umask != before->umask, "changed the umask"},
-        {strcmp(now.folder, before->folder) != 0, "changed the working directory"},
-        {strcmp(now.locale, before->locale) != 0, "changed the locale"},
+    core_hookcheck_before(proc, &now);
+    const bool differs[] = {
+        now.threads > before->threads,
+        now.children > before->children,
+        now.mask != before->mask,
+        now.ignored != before->ignored || now.caught != before->caught,
+        now.umask != before->umask,
+        strcmp(now.folder, before->folder) != 0,
+        strcmp(now.locale, before->locale) != 0,
     };
-    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
-        if (checks[i].differs)
-            kern_warn(box, "plugin %s: %s %s", plugin->name, phase, checks[i].what);
+    uint32_t bits = 0;
+    for (size_t i = 0; i < sizeof(differs) / sizeof(differs[0]); i++)
+        bits |= (uint32_t)differs[i] << i;
+    return bits;
+}
+
+void core_hookcheck_tell(kern_box *box, const char *plugin, const char *phase, uint32_t differs)
+{
+    static const char *const words[] = {"left a thread running",   "left a child process",
+                                        "changed the signal mask", "changed what signals do",
+                                        "changed the umask",       "changed the working directory",
+                                        "changed the locale"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if ((differs >> i & 1) != 0)
+            kern_warn(box, "plugin %s: %s %s", plugin, phase, words[i]);
 }
 
 /* ---- Descriptors: the first 1024 numbers are enough to find a leak ---- */
@@ -87,11 +102,12 @@ void core_hookcheck_mark(uint64_t held[16])
             held[fd / 64] |= UINT64_C(1) << (fd % 64);
 }
 
-static void name_descriptor(int fd, char *ret_name, size_t size)
+static void name_descriptor(int proc, int fd, char *ret_name, size_t size)
 {
     char link[40];
-    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
-    ssize_t length = readlink(link, ret_name, size - 1);
+    (void)snprintf(link, sizeof(link), "%sself/fd/%d", proc >= 0 ? "" : "/proc/",
+                   fd);                                          /* fits: a number is short */
+    ssize_t length = readlinkat(proc, link, ret_name, size - 1); /* an absolute path needs no place */
     ret_name[length > 0 ? length : 0] = '\0';
 }
 
@@ -105,7 +121,7 @@ void core_hookcheck_new(kern_box *box, const struct core_plugin *plugin, const u
     for (int fd = 0; fd < 1024; fd++) {
         if (!in_set(ret_own, fd) || (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0)
             continue;
-        name_descriptor(fd, name, sizeof(name));
+        name_descriptor(-1, fd, name, sizeof(name));
         kern_warn(box, "plugin %s: prepare opened descriptor %d (%s) without O_CLOEXEC", plugin->name, fd,
                   name);
     }
@@ -126,7 +142,66 @@ void core_hookcheck_closed(kern_box *box, const struct core_plugin *plugin, cons
     for (int fd = 0; fd < 1024; fd++) {
         if (!in_set(own, fd) || is_of_the_box(box, fd) || fcntl(fd, F_GETFD) < 0)
             continue;
-        name_descriptor(fd, name, sizeof(name));
+        name_descriptor(-1, fd, name, sizeof(name));
         kern_warn(box, "plugin %s: left descriptor %d (%s) open after its teardown", plugin->name, fd, name);
+    }
+}
+
+static bool is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+void core_hookcheck_keep(struct core_plugin *plugin, const uint64_t held[16])
+{
+    for (int fd = 0; fd < 1024; fd++)
+        if (!in_set(held, fd) && is_open(fd))
+            plugin->held[fd / 64] |= UINT64_C(1) << (fd % 64);
+}
+
+void core_hookcheck_opened(kern_box *box, const struct core_plugin *plugin, const char *phase,
+                           const uint64_t held[16])
+{
+    char name[200];
+    for (int fd = 0; fd < 1024; fd++) {
+        if (in_set(held, fd) || !is_open(fd))
+            continue;
+        name_descriptor(-1, fd, name, sizeof(name));
+        kern_warn(box, "plugin %s: %s left descriptor %d (%s) open", plugin->name, phase, fd, name);
+    }
+}
+
+/* ---- enter ---- */
+
+int core_hookcheck_enter(kern_box *box, struct core_plugin *plugin, struct kern_error *err)
+{
+    struct core_hook_state state;
+    uint64_t held[16];
+    int proc = box->host_proc_fd;
+    core_hookcheck_mark(held);
+    core_hookcheck_before(proc, &state);
+    int failed = plugin->table->enter(box, plugin->state, err);
+    struct core_left_behind left = {.differs = core_hookcheck_differs(proc, &state), .fd = -1};
+    for (int fd = 0; fd < 1024 && left.fd < 0; fd++)
+        if (!in_set(held, fd) && !in_set(box->sent_fd, fd) && is_open(fd))
+            left.fd = fd;
+    if (left.fd >= 0)
+        name_descriptor(proc, left.fd, left.link, sizeof(left.link));
+    (void)snprintf(left.plugin, sizeof(left.plugin), "%s", plugin->name); /* names are short */
+    struct core_shared *shared = box->shared;
+    if ((left.differs != 0 || left.fd >= 0) &&
+        shared->left_count < sizeof(shared->left) / sizeof(shared->left[0]))
+        shared->left[shared->left_count++] = left;
+    return failed;
+}
+
+void core_hookcheck_entered(kern_box *box)
+{
+    for (uint32_t i = 0; i < box->shared->left_count; i++) {
+        const struct core_left_behind *left = &box->shared->left[i];
+        core_hookcheck_tell(box, left->plugin, "enter", left->differs);
+        if (left->fd >= 0)
+            kern_warn(box, "plugin %s: enter left descriptor %d (%s) open", left->plugin, left->fd,
+                      left->link);
     }
 }

@@ -7,6 +7,7 @@
 
 #include "cleanup.h"
 #include "clone.h"
+#include "guard.h"
 #include "launch.h"
 #include "mounts.h"
 #include "sys.h"
@@ -76,6 +77,36 @@ static int become_root(const kern_box *box, struct kern_error *err)
     return 0;
 }
 
+/* A PID 1 does not die of abort(), which goes on to a fault then: so that kern is told what it was. */
+static void on_abort(int signal)
+{
+    (void)signal; /* it is only there for one */
+    die(CORE_ABORTED);
+}
+
+static void catch_abort(bool on)
+{
+    struct {
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(int); /* x86_64 wants one; the handler does not return */
+        uint64_t mask;
+    } action = {
+        .handler = on ? on_abort : SIG_DFL, .flags = 0x04000000 /* SA_RESTORER */, .restorer = on_abort};
+    (void)sys_call(SYS_rt_sigaction, SIGABRT, SYS_P(&action), 0, 8, 0, 0); /* a valid signal */
+}
+
+static int enter_one(kern_box *box, struct core_plugin *plugin, struct kern_error *err)
+{
+    if (plugin->builtin)
+        return plugin->table->enter(box, plugin->state, err);
+    catch_abort(true);
+    int failed = core_guard_debugs(box) ? core_hookcheck_enter(box, plugin, err)
+                                        : plugin->table->enter(box, plugin->state, err);
+    catch_abort(false);
+    return failed;
+}
+
 /* Runs the hooks of the stages first..last, in order; *at is where the last call stopped. */
 static int enter_stages(kern_box *box, size_t *at, uint32_t last, struct kern_error *err)
 {
@@ -86,7 +117,7 @@ static int enter_stages(kern_box *box, size_t *at, uint32_t last, struct kern_er
         atomic_store(&box->shared->enter_index, (uint32_t)*at);
         progress(box, CORE_ENTERING);
         box->entering = plugin;
-        int failed = plugin->table->enter(box, plugin->state, err);
+        int failed = enter_one(box, plugin, err);
         progress(box, CORE_PIVOTING);
         core_moment(box, plugin->name);
         if (failed != 0) {

@@ -29,6 +29,8 @@ void core_explain_userns(int code, struct kern_error *err);
 /* The outer init: PID 1 of the outer pid namespace, owner of the box's mounts, alive as long as the box. */
 int core_outer_main(void *box);
 
+/* The first process ends with this when a plugin calls abort() in enter. */
+#define CORE_ABORTED (128 + 6)
 /* The box's first process: PID 1 of the inner pid namespace; becomes the command. */
 int core_inner_main(void *box);
 

@@ -8,6 +8,7 @@
 #include "cleanup.h"
 #include "clone.h"
 #include "env.h"
+#include "guard.h"
 #include "sys.h"
 
 #include <poll.h>
@@ -31,7 +32,9 @@ static int enter_all(kern_box *box, struct kern_error *err)
         atomic_store(&box->shared->enter_index, (uint32_t)i);
         atomic_store(&box->shared->progress, CORE_ENTERING);
         box->entering = plugin;
-        int failed = plugin->table->enter(box, plugin->state, err);
+        bool debug = !plugin->builtin && core_guard_debugs(box);
+        int failed =
+            debug ? core_hookcheck_enter(box, plugin, err) : plugin->table->enter(box, plugin->state, err);
         if (failed != 0) {
             kern_fail(err, -failed, "the hook failed without saying why");
             core_error_context(err, plugin->name, "enter");

@@ -4,6 +4,7 @@
 
 #include "cleanup.h"
 #include "clone.h"
+#include "known.h"
 #include "launch.h"
 #include "registry.h"
 #include "sys.h"
@@ -112,7 +113,9 @@ static int new_mount(kern_box *box, const char *target, struct core_mount **ret_
 int kern_add_bind(kern_box *box, int32_t fd, const char *target, uint32_t flags, struct kern_error *err)
 {
     struct core_mount *mount = NULL;
-    int failed = new_mount(box, target, &mount, err);
+    int failed = core_known_mount(target, flags, err);
+    if (failed == 0)
+        failed = new_mount(box, target, &mount, err);
     if (failed != 0)
         return failed;
     mount->kind = CORE_BIND;
@@ -129,7 +132,9 @@ int kern_add_tmpfs(kern_box *box, const char *target, uint64_t size, uint32_t mo
                    struct kern_error *err)
 {
     struct core_mount *mount = NULL;
-    int failed = new_mount(box, target, &mount, err);
+    int failed = core_known_mount(target, flags, err);
+    if (failed == 0)
+        failed = new_mount(box, target, &mount, err);
     if (failed != 0)
         return failed;
     mount->kind = CORE_TMPFS;

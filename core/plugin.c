@@ -6,6 +6,7 @@
 #include "cleanup.h"
 #include "error.h"
 #include "guard.h"
+#include "known.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -112,7 +113,8 @@ static int check_machine(int fd, off_t size, const char *path, struct kern_error
 /* Opens the file and judges what was opened, so that nothing can be exchanged between the check and the use. */
 static int open_verified(const char *path, int *ret_fd, struct kern_error *err)
 {
-    auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    /* A FIFO would be waited for. */
+    auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return kern_refuse(err, errno, "cannot open plugin \"%s\"", path);
     struct stat st;
@@ -153,27 +155,6 @@ static int check_stage(const struct kern_plugin *table, const char *path, struct
         kern_hint(err, "a plugin's .stage is KERN_STAGE_LIMIT, _ROOT, _MOUNT, _DEVICE or _NETWORK");
         return -EINVAL;
     }
-}
-
-static int check_table(const struct kern_plugin *table, const char *path, struct kern_error *err)
-{
-    if (table->abi != KERN_ABI || table->struct_size < offsetof(struct kern_plugin, check)) {
-        kern_refuse(err, 0, "cannot load plugin \"%s\": it speaks plugin ABI %u, this kern speaks %u", path,
-                    table->abi, KERN_ABI);
-        kern_hint(err, table->abi > KERN_ABI
-                           ? "update kern, or build the plugin against the header of kern " KERN_VERSION
-                           : "build the plugin again, against the header of kern " KERN_VERSION);
-        return -EPROTO;
-    }
-    if (table->struct_size > sizeof(struct kern_plugin)) {
-        kern_refuse(err, 0, "cannot load plugin \"%s\": it was built for a newer kern than " KERN_VERSION,
-                    path);
-        kern_hint(err, "update kern");
-        return -EPROTO;
-    }
-    if (table->name == NULL || table->name[0] < 'a' || table->name[0] > 'z' || strlen(table->name) > 31)
-        return kern_refuse(err, 0, "cannot load plugin \"%s\": its table has no valid name", path);
-    return 0;
 }
 
 /* What the loader says of a plugin that calls a function which this kern does not have: it was built for a newer one. */
@@ -219,10 +200,13 @@ static void open_object(void *arg)
 static int open_foreign(const char *name, const char *path, void **ret_object, struct kern_error *err)
 {
     struct opening opening = {.name = name};
-    int struck = core_guard_opening(open_object, &opening);
-    if (struck != 0) {
-        kern_refuse(err, 0, "cannot load plugin \"%s\": it crashed when it was opened: %s (signal %d)", path,
-                    sigdescr_np(struck), struck);
+    int ended = core_guard_opening(open_object, &opening);
+    if (ended != 0) {
+        if (ended == CORE_GUARD_LEFT)
+            kern_refuse(err, 0, "cannot load plugin \"%s\": it ended the process when it was opened", path);
+        else
+            kern_refuse(err, 0, "cannot load plugin \"%s\": it crashed when it was opened: %s (signal %d)",
+                        path, sigdescr_np(ended), ended);
         kern_hint(
             err, "a constructor of it, or of a library that it needs, is at fault; take it out of kern.toml");
         return -EFAULT;
@@ -256,7 +240,7 @@ static int open_table(const char *path, bool own, const struct kern_plugin **ret
         kern_hint(err, "a plugin defines its table with KERN_PLUGIN(...) from <kern/plugin.h>");
         return -ENOENT;
     }
-    failed = check_table(table, path, err);
+    failed = core_known_table(table, path, err);
     if (failed == 0 && !own)
         failed = check_stage(table, path, err);
     if (failed != 0)
@@ -310,6 +294,11 @@ int core_plugin_load_wanted(struct core_catalog *catalog, struct kern_error *err
             return failed;
     }
     return 0;
+}
+
+bool core_plugin_is_foundation(const char *function)
+{
+    return dlvsym(RTLD_DEFAULT, function, "KERN_FOUNDATION") != NULL;
 }
 
 void *core_plugin_companion(const char *object, const char *function, struct kern_error *err)

@@ -16,6 +16,9 @@ int core_plugin_add_path(struct core_catalog *catalog, const char *path, struct 
 /* A function of a heavy object beside the plugins, opened only when it is needed. NULL with the error set. */
 void *core_plugin_companion(const char *object, const char *function, struct kern_error *err);
 
+/* Whether a function that kern exports is one of kern/foundation.h. */
+bool core_plugin_is_foundation(const char *function);
+
 /* The directory of this installation's plugins, relative to the running binary; "" in a static build. */
 int core_plugin_directory(char *ret_path, size_t size, struct kern_error *err);
 

@@ -217,6 +217,8 @@ int kern_send_fd(kern_box *box, uint32_t tag, int32_t fd, struct kern_error *err
 {
     long sent = sys_send_fds(box->child_channel_fd, &tag, sizeof(tag), &fd, 1, 0);
     box->sent += tag != CORE_TAG_TERMINAL;
+    if (fd >= 0 && fd < 1024)
+        box->sent_fd[fd / 64] |= UINT64_C(1) << (fd % 64);
     return sent == (long)sizeof(tag)
                ? 0
                : kern_fail(err, sent < 0 ? (int)-sent : EIO, "cannot hand a descriptor to kern");

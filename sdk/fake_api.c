@@ -2,7 +2,10 @@
  * kern's own.) In a test program. */
 #include "fake_box.h"
 
+#include "known.h"
+
 #include <errno.h>
+#include <linux/sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -128,6 +131,8 @@ int kern_add_bind(kern_box *box, int32_t fd, const char *target, uint32_t flags,
 {
     int failed = fake_fails(box, __func__, err);
     if (failed == 0)
+        failed = core_known_mount(target, flags, err);
+    if (failed == 0)
         failed = check_target(box, target, err);
     char link[40], source[512];
     (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
@@ -143,6 +148,8 @@ int kern_add_tmpfs(kern_box *box, const char *target, uint64_t size, uint32_t mo
                    struct kern_error *err)
 {
     int failed = fake_fails(box, __func__, err);
+    if (failed == 0)
+        failed = core_known_mount(target, flags, err);
     if (failed == 0)
         failed = check_target(box, target, err);
     if (failed == 0)
@@ -174,6 +181,10 @@ int kern_add_link(kern_box *box, const char *target, const char *to, struct kern
 int kern_add_namespace(kern_box *box, uint64_t flag, struct kern_error *err)
 {
     int failed = fake_fails(box, __func__, err);
+    if (failed == 0 && flag != CLONE_NEWTIME)
+        failed = kern_fail(err, EINVAL,
+                           "cannot add namespace flag 0x%llx: the box has it already, or there is none",
+                           (unsigned long long)flag);
     if (failed == 0)
         failed = needs_box(box, "a namespace", err);
     if (failed == 0)
@@ -261,8 +272,8 @@ int kern_add_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32
 int kern_add_rule(kern_box *box, const struct kern_rule *rule, struct kern_error *err)
 {
     int failed = fake_fails(box, __func__, err);
-    if (failed == 0 && (rule->struct_size < sizeof(*rule) || rule->arg_count > 4))
-        failed = kern_fail(err, EINVAL, "cannot add a filter rule: it is malformed");
+    if (failed == 0)
+        failed = core_known_rule(rule, err);
     if (failed == 0)
         failed = needs_box(box, "a filter rule", err);
     if (failed != 0)

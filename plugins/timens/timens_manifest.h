@@ -17,7 +17,8 @@ static const struct kern_option timens_option_table[] = {
      .flags = KERN_OPT_PROFILE,
      .fallback = "0",
      .arg = "SECONDS",
-     .help = "added to the clock since boot (and /proc/uptime)",
+     .help = "added to the clock since boot, and to /proc/uptime with --no-view: the view shows the box's "
+             "age there",
      .min = -TIMENS_MOST,
      .max = TIMENS_MOST},
     {.name = "monotonic",

@@ -41,6 +41,37 @@ const struct kern_plugin kern_plugin_table = {
     .profile = "sized", .options = options, .prepare = prepare, .check = check};
 """
 
+# A table, or a request of its prepare, that says something which no kern of today knows.
+LATER = r"""
+#include <kern/plugin.h>
+#include <fcntl.h>
+static int prepare(kern_box *box, void *state, struct kern_error *err)
+{
+    const struct kern_rule rule = {.struct_size = sizeof(rule), .call = 1, .action = 77};
+    (void)rule, (void)state, (void)err, (void)box;
+    return ASK;
+}
+static const struct kern_option options[] = {
+    {.name = "odd", .type = TYPE, .flags = KERN_OPT_PLUGIN | OPTION, .help = "x"}, {.name = NULL}};
+KERN_PLUGIN(.name = "later", .version = "1", .summary = "x", .stage = KERN_STAGE_MOUNT, .options = options, .flags = FLAGS,
+            .prepare = prepare);
+"""
+
+FOUNDATION = r"""
+#include <kern/foundation.h>
+#undef KERN_FOUNDATION_RELEASE
+#define KERN_FOUNDATION_RELEASE RELEASE
+KERN_PLUGIN(.name = "bound", .version = "1", .summary = "x", .stage = KERN_STAGE_MOUNT);
+"""
+
+# Its one flag is --NAME-OPTION.
+FLAG = r"""
+#include <kern/plugin.h>
+static const struct kern_option options[] = {
+    {.name = OPTION, .type = KERN_STRING, .flags = KERN_OPT_FLAG, .help = "x"}, {.name = NULL}};
+KERN_PLUGIN(.name = NAME, .version = "1", .summary = "x", .stage = KERN_STAGE_MOUNT, .options = options);
+"""
+
 
 @as_root_and_user
 class Abi(Plugins):
@@ -76,7 +107,64 @@ class Abi(Plugins):
 
     def test_a_table_of_a_newer_header(self):
         path = self.made("bigger", SIZED.replace('"sized"', '"bigger"'), "-DSIZE=sizeof(struct kern_plugin)+8")
-        self.refused(env=self.declared(path, "bigger"), parts=["built for a newer kern"], hint="update kern")
+        self.refused(env=self.declared(path, "bigger"), parts=["built for a newer kern", "its table has"], hint="update kern")
+        path = self.made("smaller", SIZED.replace('"sized"', '"smaller"'), "-DSIZE=40")
+        self.refused(env=self.declared(path, "smaller"), parts=["built for an older kern", "its table has 40 bytes"],
+                     hint="build the plugin again")
+
+    def test_what_a_newer_header_may_have(self):
+        path = self.folder() + "/later.c"
+        kerntest.write(path, LATER)
+        for index, (more, code, part) in enumerate((
+                ({}, 0, ""), ({"TYPE": "42"}, 1, 'the type of its option "odd", 0x2a is not known'),
+                ({"TYPE": "0"}, 1, 'its option "odd" has no type'),
+                ({"OPTION": "0x40000u"}, 1, 'a flag of its option "odd", 0x40000 is not known'),
+                ({"FLAGS": "0x100u"}, 1, "a flag of its table, 0x100 is not known"),
+                ({"ASK": 'kern_add_tmpfs(box,"/x",0,0755,0x800,err)'}, 125, "flag 0x800 is not known"),
+                ({"ASK": 'kern_add_bind(box,open("/etc",O_PATH|O_CLOEXEC),"/x",0x800,err)'}, 125, "flag 0x800 is not known"),
+                ({"ASK": "kern_add_rule(box,&rule,err)"}, 125, "action (77) or a condition is not known"))):
+            with self.subTest(more):
+                words = {"TYPE": "KERN_STRING", "OPTION": "0", "FLAGS": "0", "ASK": "0", **more}
+                flags = ["-D_GNU_SOURCE", *(f"-D{key}={value}" for key, value in words.items())]
+                env = self.declared(self.place(built(f"later{index}.so", *flags, source=path), "later.so"), "later")
+                result = self.rooted("true", env=env)
+                self.assertEqual(result.code, code, result)
+                self.assertIn(part, result.err)
+                if code != 0 and "has no type" not in part:
+                    self.assertIn("built for a newer kern than ", result.err)
+                    self.assertIn("hint: update kern", result.err)
+
+    def test_foundation_is_bound_to_its_release(self):
+        version = self.kern("--version", report=False).out.split()[-1]
+        number = [int(part) for part in version.split(".")]
+        own = number[0] * 10000 + number[1] * 100 + number[2]
+        for release, hint in ((own, None), (own + 1, "update kern"), (own - 1, "build the plugin again")):
+            path = self.made(f"bound{release}", FOUNDATION, f"-DRELEASE={release}u")
+            env = self.declared(path, "bound")
+            if hint is None:
+                self.assertEqual(self.rooted("true", env=env).code, 0)
+                continue
+            told = f"{release // 10000}.{release // 100 % 100}.{release % 100}"
+            self.refused(env=env, parts=[f"kern/foundation.h of kern {told}, which counts for that release only: this is kern {version}"],
+                         hint=hint)
+
+    def flags(self, *named):
+        """A kern.toml with plugins of these names and the option of each."""
+        tables = []
+        for name, option in named:
+            path = self.made(f"{name}.{option}", FLAG, f'-DNAME="{name}"', f'-DOPTION="{option}"')
+            tables.append(f'[[plugin]]\nname = "{name}"\npath = "{path}"\n')
+        return self.own_config("".join(tables))
+
+    def test_flags_that_collide(self):
+        for named, flag, other in (([("one", "two-three"), ("one-two", "three")], "--one-two-three", '"one"'),
+                                   ([("one-two", "three"), ("one", "two-three")], "--one-two-three", '"one-two"'),
+                                   ([("cap", "add")], "--cap-add", '"creds"'), ([("no", "view")], "--no-view", '"view"')):
+            with self.subTest(named):
+                self.refused(env=self.flags(*named), parts=[f'plugin "{named[-1][0]}"', f"{flag} is one of plugin {other} already"],
+                             hint="take one of the two out")
+        self.assertEqual(self.rooted("true", options=["--one-two", "x", "--one-b-two", "y"],
+                                     env=self.flags(("one", "two"), ("one-b", "two"))).code, 0)
 
     def test_a_function_of_a_newer_kern(self):
         path = self.made("future", FUTURE)

@@ -84,6 +84,10 @@ class Hello(Plugins):
         self.assertEqual(info.code, 0, info)
         for part in ("greets and fails as told", "--hello-word", "profile:  hello"):
             self.assertIn(part, info.out)
+        typed = self.place(built("typed.so", source="typed.c"), "typed.so")
+        info = self.kern("plugin", "info", "typed", env=self.own_config(f'[[plugin]]\nname = "typed"\npath = "{typed}"\n'), report=False)
+        self.assertRegex(info.out, r"number .*, from 1 to 9\n")
+        self.assertRegex(info.out, r"ratio .*, from 0.001 to 1\n")
 
     def test_found_by_name_in_the_plugin_path(self):
         path = self.place(built("hello.so"))
@@ -364,6 +368,28 @@ class Misbehaving(Plugins):
                 if does != "no-cloexec":  # that one is not closed either
                     self.assertEqual(len(warnings), 1, result)
 
+    def test_what_enter_and_teardown_leave_behind_is_named(self):
+        for does, words in (("enter-fd", r"enter left descriptor \d+ \(/dev/null\) open"), ("enter-thread", "enter left a thread running"),
+                            ("enter-child", "enter left a child process"), ("enter-mask", "enter changed the signal mask"),
+                            ("enter-signals", "enter changed what signals do"), ("enter-umask", "enter changed the umask"),
+                            ("enter-folder", "enter changed the working directory"),
+                            ("enter-locale", "enter changed the locale"),
+                            ("teardown-fd", r"teardown left descriptor \d+ \(/dev/null\) open"),
+                            ("teardown-mask", "teardown changed the signal mask")):
+            with self.subTest(does):
+                result = self.leak(does)
+                warnings = [line for line in result.err.splitlines() if "plugin" in line]
+                self.assertEqual(len(warnings), 1, result)
+                self.assertEqual(result.code, 125 if does == "enter-thread" else 0, result)  # the kernel refuses it namespaces
+                self.assertRegex(warnings[0], "^kern: warning: plugin leaker: " + words)
+        self.assertIn("enter left a child", self.leak_host("enter-child").err)
+
+    def leak_host(self, does):
+        """The same under `kern run`, by a plugin that takes part there."""
+        path = self.place(built("leaker-host.so", "-pthread", "-DON_HOST", source="leaker.c"))
+        env = self.own_config(f'[[plugin]]\nname = "leaker"\npath = "{path}"\n[[leaker]]\nname = "it"\ndoes = "{does}"\n')
+        return self.kern("run", "leaker:it", "--", "true", report=False, env={**env, "KERN_DEBUG": "plugins"})
+
     def test_only_when_asked_for(self):
         self.assertNotIn("umask", self.leak("umask", debug=False).err)
 
@@ -374,10 +400,38 @@ class Misbehaving(Plugins):
     def test_a_crash(self):
         self.assert_failed(self.leak("prepare-crash"), 125, "leaker: prepare: the plugin crashed: Segmentation fault")
 
-    def test_a_hook_that_calls_exit(self):
-        result = self.leak("prepare-exit", started=True)
-        self.assertEqual((result.code, result.started), (125, b""), result)
-        self.assertIn("kern: leaker: the plugin ended kern: a hook of it called exit(0)\n", result.err)
+    def test_a_hook_that_ends_the_process(self):
+        """The hook is given up and named; how the box ended stands."""
+        for function, words in (("exit", "called exit(0)"), ("_exit", "called _exit(0)"), ("quick-exit", "called quick_exit(0)"),
+                                ("errx", "called exit(0)")):
+            with self.subTest(function):
+                result = self.leak("prepare-" + function, started=True)
+                self.assertEqual((result.code, result.started, result.fault), (125, b"", "startup_failed"), result)
+                self.assertIn(f"kern: leaker: prepare: the hook {words}\nhint: ", result.err)
+                result = self.leak("teardown-" + function, "sh", "-c", "exit 3")
+                self.assertEqual((result.code, result.report["exit"], result.fault), (3, 3, None), result)
+                self.assertIn(f"kern: warning: plugin leaker {words} in teardown\n", result.err)
+                result = self.leak("callback-" + function, "sleep", "60")
+                self.assertIn((result.code, result.fault), ((137, "killed"), (125, "startup_failed")), result)
+                self.assertIn(f"kern: warning: plugin leaker {words} in a callback\n", result.err)
+        for hook, code in (("prepare", 125), ("teardown", 3)):  # the stack is gone then, and kern with it: but not its exit code
+            result = self.leak(hook + "-pthread-exit", "sh", "-c", "exit 3", report=False)
+            self.assertEqual(result.code, code, result)
+            self.assertIn("kern: leaker: the plugin ended kern's thread in a hook\n", result.err)
+
+    def test_an_end_in_enter(self):
+        for does, words in (("exit", "exit(0)"), ("_exit", "exit(0)"), ("abort", "signal 6 (Aborted)"),
+                            ("crash", "signal 11 (Segmentation fault)")):
+            self.assert_failed(self.leak("enter-" + does), 125,
+                               f"leaker: enter: the box's first process was ended by {words} while it was built")
+
+    def test_an_end_in_check(self):
+        for does, words in (("exit", "plugin leaker ended the process in check"),
+                            ("crash", "plugin leaker crashed in check: Aborted (signal 6)")):
+            env = self.leaker("check-" + does)
+            result = self.kern("validate", env=env, report=False)
+            self.assertEqual(result.code, 1, result)
+            self.assertIn(words, result.err)
 
     def test_what_runs_at_exit_hides_no_outcome(self):
         result = self.leak("atexit-crash", "sh", "-c", "exit 3")
@@ -388,6 +442,9 @@ class Misbehaving(Plugins):
         env = self.own_config(f'[[plugin]]\nname = "leaker"\npath = "{path}"\n')
         self.refused(env=env, parts=[path, "it crashed when it was opened: Aborted (signal 6)"], hint="constructor")
         self.assertIn("it crashed when it was opened", self.kern("plugin", "list", env=env, report=False).out)
+        path = self.place(built("leaving.so", "-DEARLY_CRASH=2", "-pthread", source="leaker.c"))
+        env = self.own_config(f'[[plugin]]\nname = "leaker"\npath = "{path}"\n')
+        self.refused(env=env, parts=[path, "it ended the process when it was opened"], hint="constructor")
 
     def test_a_hook_that_hangs_at_the_deadline(self):
         result = self.leak("prepare-hang", options=["--timeout", "0.3"])
@@ -396,6 +453,9 @@ class Misbehaving(Plugins):
         result = self.leak("enter-hang", options=["--timeout", "0.3"])
         self.assertEqual((result.code, result.fault), (143, "timeout"), result)
         self.assertIn("kern: warning: plugin leaker was still in enter when the box was ended\n", result.err)
+        result = self.leak("teardown-hang", "sh", "-c", "exit 3", options=["--timeout", "0.6"])
+        self.assertEqual((result.code, result.report["exit"], result.fault), (3, 3, None), result)
+        self.assertIn("kern: warning: plugin leaker did not end in teardown within 1.0 s\n", result.err)
 
     def test_a_hook_that_hangs_is_interrupted(self):
         result = self.stopped("prepare-hang", signal.SIGINT)
@@ -414,10 +474,10 @@ class Misbehaving(Plugins):
         self.assertIn("kern: leaker: prepare: interrupted\n", result.err)
 
     def test_a_callback(self):
-        for does, words in (("callback-crash", "crashed"), ("callback-hang", "did not end")):
+        for does, words in (("callback-crash", "crashed in a callback: Segmentation fault (signal 11)"), ("callback-hang", "did not end in a callback by the deadline")):
             with self.subTest(does):
                 result = self.leak(does, "sleep", "60", options=["--timeout", "0.5"])
-                self.assertIn(f"kern: warning: plugin leaker {words} in a callback\n", result.err)
+                self.assertIn(f"kern: warning: plugin leaker {words}\n", result.err)
                 self.assertIn(result.code, (137, 143, 125), result)
 
 
@@ -454,6 +514,12 @@ class Refused(Plugins):
         self.load(self.file("text", "hello.so"), "not a shared object")
         self.load(self.file("", "hello.so"), "not a shared object")
         self.load(self.folder(), "regular file")
+        fifo = self.folder() + "/hello.so"
+        os.mkfifo(fifo, 0o600)
+        kerntest.give(fifo, self.me)
+        self.load(fifo, "regular file")
+        said = self.kern("plugin", "check", fifo, report=False)
+        self.assertEqual((said.code, "regular file" in said.err), (1, True), said)
         with open(built("hello.so"), "rb") as file:
             half = self.place(built("hello.so"))
             with open(half, "wb") as out:

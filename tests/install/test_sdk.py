@@ -178,6 +178,7 @@ class Sdk(unittest.TestCase):
             self.assertIn("prepare and teardown run", said)
             self.assertRegex(said, r"opening it takes 0\.\d\d ms")
             self.assertNotIn("wrong", said)
+            self.assertTrue(said.endswith("ok     usable\n"), said)
 
     def test_check_finds(self):
         option = '{.name = "%s", .type = %s, .flags = KERN_OPT_PLUGIN, .fallback = %s, .help = "x"},'
@@ -186,7 +187,7 @@ class Sdk(unittest.TestCase):
                             ({"body": 'open("/dev/null", O_RDONLY | O_CLOEXEC)'}, "left descriptor"),
                             ({"version": ""}, "no version"),
                             ({"options": option % ("Big", "KERN_STRING", "NULL")}, "a-z, 0-9"),
-                            ({"options": option % ("a", "99", "NULL")}, "no type 99"),
+                            ({"options": option % ("a", "99", "NULL")}, "0x63 is not known"),
                             ({"options": option % ("a", "KERN_ENUM", "NULL")}, "needs choices"),
                             ({"options": option % ("path", "KERN_STRING", "NULL")}, "every [[plugin]] has"),
                             ({"options": option % ("a", "KERN_INT", '"many"')}, "not a whole number"),
@@ -194,7 +195,20 @@ class Sdk(unittest.TestCase):
             with self.subTest(part):
                 folder = self.place({})
                 self.broken(folder, **words)
-                self.assertIn(part, self.run_in(folder, "kern", "plugin", "check", "broken.so", code=1))
+                said = self.run_in(folder, "kern", "plugin", "check", "broken.so", code=1)
+                self.assertIn(part, said)
+                if "wrong" in said:  # else kern would not open it
+                    self.assertRegex(said, r"wrong  not to be used: \d fault")
+
+    def test_check_of_what_uses_foundation(self):
+        folder = self.place({})
+        body = "extern const char *kern_box_id(const kern_box *); (void)kern_box_id(box)"
+        self.broken(folder, body=body, table="#include <kern/foundation.h>\n" + TABLE)
+        self.assertIn("note   it uses kern_box_id() of kern/foundation.h: no other release of kern",
+                      self.run_in(folder, "kern", "plugin", "check", "broken.so"))
+        self.broken(folder, body=body)
+        self.assertIn("wrong  it uses kern_box_id() of kern/foundation.h, which its table does not say",
+                      self.run_in(folder, "kern", "plugin", "check", "broken.so", code=1))
 
     def entering(self, body, prepare="", code=0):
         folder = self.place({})
@@ -208,17 +222,19 @@ class Sdk(unittest.TestCase):
                 'return kern_fail(err, ENOENT, "no greeting"); sys_close(fd)')
         said = self.entering(read, prepare=add)
         self.assertIn("prepare, enter and teardown run", said)
-        self.assertNotIn("note", said)
+        self.assertRegex(said, r"ok     usable(, with 1 note)?\n")
         self.assertIn("note   enter, with a root that has only what prepare asked for, says: no greeting", self.entering(read))
         for body, part in (("*(volatile int *)8 = 1", "enter crashed, or ended its process: Segmentation fault"),
                            ("_exit(0)", "enter crashed, or ended its process"),
+                           ('open("/dev/null", O_RDONLY | O_CLOEXEC)', "one of its hooks is at fault"),
+                           ("chdir(\"/tmp\")", "one of its hooks is at fault"),
                            ("void *volatile leak = malloc(100000); (void)leak", "enter allocates memory")):
             with self.subTest(part):
                 self.assertIn(f"wrong  {part}", self.entering(body, code=1))
 
     def test_check_survives_constructors(self):
         for body, part in (("*(volatile int *)8 = 1;", "it crashed when it was opened: Segmentation fault"),
-                           ("_exit(0);", "opening it ended the process")):
+                           ("_exit(0);", "it ended the process when it was opened")):
             with self.subTest(part):
                 folder = self.place({})
                 table = TABLE + "\n#include <unistd.h>\n__attribute__((constructor)) static void early(void) { " + body + " }\n"
@@ -248,6 +264,7 @@ class Sdk(unittest.TestCase):
         said = self.run_in(folder, "kern", "plugin", "check", "other.so")
         self.assertIn('shows more than its table ("prepare")', said)
         self.assertIn('only as "broken.so"', said)
+        self.assertTrue(said.endswith("ok     usable, with 2 notes\n"), said)
 
     def test_check_refuses_what_kern_would(self):
         folder = self.place({})

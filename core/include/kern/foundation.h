@@ -9,6 +9,12 @@
 
 #include <kern/plugin.h>
 
+/* The release that this header belongs to: major * 10000 + minor * 100 + patch. A plugin that includes it where its table stands
+ * carries the number in it, and no other release of kern opens it. */
+#define KERN_FOUNDATION_RELEASE 100u
+#undef KERN_TABLE_ABI
+#define KERN_TABLE_ABI (KERN_ABI | KERN_FOUNDATION_RELEASE << 8)
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -8,7 +8,10 @@
  *             what prepare gathered. May share its memory with kern: no malloc, no stdio, no locale, no
  *             name service, no dlopen; raw system calls (kern/sys.h) and the functions marked so below.
  *   teardown  in kern, on the host, after the box has ended. Runs for each plugin whose prepare was
- *             entered, so it must accept half-built state. It cannot fail, and sees nothing that enter wrote.
+ *             entered, so it must accept half-built state. It cannot fail, and sees nothing that enter wrote. It is
+ *             given up when the deadline of the box is over, but not before a second; without a deadline after 10 s.
+ *
+ * No hook ends its process: one that calls exit(), _exit() or the like is given up as if it had crashed.
  *
  * Each function says in brackets where it may be called:
  *
@@ -42,8 +45,10 @@ extern "C" {
 #define KERN_EXPORT
 #endif
 
-/* Raised only when an old plugin can no longer be served. */
+/* Raised only when an old plugin can no longer be served. At most 255. */
 #define KERN_ABI 1u
+/* What a table says it was built for: the interface, and with kern/foundation.h its release. */
+#define KERN_TABLE_ABI KERN_ABI
 
 /* Exported by kern to its plugins. */
 #if defined(__GNUC__)
@@ -236,7 +241,7 @@ typedef int32_t (*kern_worker_fn)(kern_box *box, void *state, const int32_t *fds
 
 /* Have `fn` called in kern for what enter sends under this tag, a number that you choose. [prepare] */
 int kern_receive_fd(kern_box *box, uint32_t tag, kern_fd_fn fn, struct kern_error *err);
-/* Hand a descriptor made inside to kern. It stays yours: close it, or exec does. [enter] */
+/* Hand a descriptor made inside to kern. It stays yours: close it, or exec does. (Close whatever else enter opens.) [enter] */
 int kern_send_fd(kern_box *box, uint32_t tag, int32_t fd, struct kern_error *err);
 /* Have `fn` called in kern's loop when the descriptor has one of the EPOLL* events. kern closes nothing. [host] */
 int kern_watch(kern_box *box, int32_t fd, uint32_t events, kern_watch_fn fn, struct kern_error *err);
@@ -403,7 +408,7 @@ struct kern_plugin {
 #define KERN_PLUGIN(...)                                                \
     KERN_EXPORT extern const struct kern_plugin KERN_PLUGIN_TABLE_NAME; \
     const struct kern_plugin KERN_PLUGIN_TABLE_NAME = {                 \
-        .struct_size = (uint32_t)sizeof(struct kern_plugin), .abi = KERN_ABI, __VA_ARGS__}
+        .struct_size = (uint32_t)sizeof(struct kern_plugin), .abi = KERN_TABLE_ABI, __VA_ARGS__}
 #endif
 
 #ifdef __cplusplus

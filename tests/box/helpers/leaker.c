@@ -1,7 +1,9 @@
 /* leaker: a plugin of a third party that does not put back what it changed, for KERN_DEBUG=plugins, and one that crashes or hangs
- * where its profile says. It serves leaker:NAME. Runs in kern, and in the box's first process for "enter-hang". */
+ * where its profile says: what begins with "enter-" or "teardown-" there. It serves leaker:NAME. Runs in kern, and in the box's first
+ * process. */
 #include <kern/plugin.h>
 
+#include <err.h>
 #include <fcntl.h>
 #include <locale.h>
 #include <pthread.h>
@@ -24,8 +26,25 @@ static const struct kern_option options[] = {
      .type = KERN_STRING,
      .flags = KERN_OPT_PROFILE | KERN_OPT_REQUIRED,
      .help = "what goes wrong"},
+#if defined(ON_HOST)
+    {.name = "here",
+     .type = KERN_STRING,
+     .flags = KERN_OPT_FLAG | KERN_OPT_RUN,
+     .help = "takes part in kern run"},
+#endif
     {.name = NULL},
 };
+
+static int check(const kern_values *profile, const kern_values *pool, struct kern_error *err)
+{
+    (void)pool, (void)err;
+    const char *does = kern_get_string(profile, "does");
+    if (does != NULL && strcmp(does, "check-exit") == 0)
+        exit(0);
+    if (does != NULL && strcmp(does, "check-crash") == 0)
+        abort();
+    return 0;
+}
 
 static int is(const struct leaker_state *state, const char *does)
 {
@@ -61,12 +80,22 @@ static void leave_child(void)
 #if defined(EARLY_CRASH)
 __attribute__((constructor)) static void early(void)
 {
+#if EARLY_CRASH == 2
+    _exit(0);
+#else
     abort();
+#endif
 }
 #endif
 
-static void misbehave(const struct leaker_state *state)
+static void unwind(void)
 {
+    pthread_exit(NULL);
+}
+
+static void misbehave(const char *does)
+{
+    const struct leaker_state made = {.does = does}, *state = &made;
     pthread_t thread;
     sigset_t set;
     (void)sigemptyset(&set);
@@ -89,6 +118,22 @@ static void misbehave(const struct leaker_state *state)
         (void)!chdir("/tmp");
     else if (is(state, "locale"))
         (void)setlocale(LC_ALL, "C.UTF-8");
+    else if (is(state, "exit"))
+        exit(0);
+    else if (is(state, "_exit"))
+        _exit(0);
+    else if (is(state, "quick-exit"))
+        quick_exit(0);
+    else if (is(state, "errx"))
+        errx(0, "not an error");
+    else if (is(state, "pthread-exit"))
+        unwind();
+    else if (is(state, "crash"))
+        crash();
+    else if (is(state, "abort"))
+        abort();
+    else if (is(state, "hang"))
+        hang();
 }
 
 static void on_event(kern_box *box, void *block, int32_t fd, uint32_t events)
@@ -96,10 +141,7 @@ static void on_event(kern_box *box, void *block, int32_t fd, uint32_t events)
     const struct leaker_state *state = block;
     (void)events;
     kern_unwatch(box, fd);
-    if (is(state, "callback-crash"))
-        crash();
-    else
-        hang();
+    misbehave(state->does + strlen("callback-"));
 }
 
 static int prepare(kern_box *box, void *block, struct kern_error *err)
@@ -109,15 +151,9 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
     if (kern_profile_count(box) == 0)
         return 0;
     state->does = kern_get_string(kern_profile(box, 0), "does");
-    misbehave(state);
-    if (is(state, "prepare-crash"))
-        crash();
-    if (is(state, "prepare-exit"))
-        exit(0);
+    misbehave(strncmp(state->does, "prepare-", 8) == 0 ? state->does + 8 : state->does);
     if (is(state, "atexit-crash"))
         (void)atexit(crash);
-    if (is(state, "prepare-hang"))
-        hang();
     if (is(state, "prepare-slow") && usleep(60000000) != 0) /* ends when a signal comes */
         return kern_fail(err, 0, "interrupted");
     if (strncmp(state->does, "callback", 8) != 0)
@@ -128,9 +164,10 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
 
 static int enter(kern_box *box, void *block, struct kern_error *err)
 {
+    const struct leaker_state *state = block;
     (void)box, (void)err;
-    if (is(block, "enter-hang"))
-        hang();
+    if (state->does != NULL && strncmp(state->does, "enter-", 6) == 0)
+        misbehave(state->does + 6);
     return 0;
 }
 
@@ -138,10 +175,8 @@ static void teardown(kern_box *box, void *block, const struct kern_outcome *outc
 {
     const struct leaker_state *state = block;
     (void)box, (void)outcome;
-    if (is(state, "teardown-crash"))
-        crash();
-    if (is(state, "teardown-hang"))
-        hang();
+    if (state->does != NULL && strncmp(state->does, "teardown-", 9) == 0)
+        misbehave(state->does + 9);
     if (state->event >= 0)
         (void)close(state->event);
 }
@@ -149,4 +184,4 @@ static void teardown(kern_box *box, void *block, const struct kern_outcome *outc
 KERN_PLUGIN(.name = "leaker", .version = "1", .summary = "leaves things behind", .stage = KERN_STAGE_MOUNT,
             .flags = KERN_PLUGIN_LEAN, .profile = "leaker", .options = options,
             .state_size = sizeof(struct leaker_state), .prepare = prepare, .enter = enter,
-            .teardown = teardown);
+            .teardown = teardown, .check = check);
