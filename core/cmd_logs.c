@@ -58,6 +58,8 @@ static void show(struct logs *logs, const char *text, size_t length, int64_t *co
     if (!logs->printing || *count <= logs->skip)
         return;
     FILE *to = line.stream == 1 ? stdout : stderr;
+    if (to == stderr)
+        (void)fflush(stdout); /* both may be one file, and the order is the box's; checked at the end */
     if (logs->timestamps && begins)
         (void)fprintf(to, "%.*s ", (int)line.time_length, line.time); /* checked at the end */
     (void)fwrite(line.text, 1, line.length, to);                      /* as above */

@@ -286,6 +286,14 @@ class Logs(LifeCase):
         done = self.kern("logs", name)
         self.assertEqual((done.code, done.out, done.err), (0, "one\nthree", "two\n"))
 
+    def test_both_streams_to_one_file(self):
+        name = self.detach("sh", "-c", "echo one; sleep 0.02; echo two >&2; sleep 0.02; echo three")
+        self.succeed("wait", name)
+        env = {"PATH": kerntest.BOX_PATH, "HOME": self.me.home}
+        done = subprocess.run([kerntest.KERN, "logs", name], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=True, cwd="/", **self.me.popen)
+        self.assertEqual(done.stdout, "one\ntwo\nthree\n")
+
     def test_tail_since_and_timestamps(self):
         name = self.detach("sh", "-c", "for i in 1 2 3 4 5; do echo $i; done")
         self.succeed("wait", name)
