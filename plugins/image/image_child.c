@@ -49,6 +49,13 @@ static int become_range(int ready, int go)
     return setgroups(0, NULL) == 0 && setresgid(0, 0, 0) == 0 && setresuid(0, 0, 0) == 0 ? 0 : -1;
 }
 
+static int join_range(int userns)
+{
+    if (setns(userns, CLONE_NEWUSER) != 0)
+        return -1;
+    return setgroups(0, NULL) == 0 && setresgid(0, 0, 0) == 0 && setresuid(0, 0, 0) == 0 ? 0 : -1;
+}
+
 static int start_helper(const char *program, pid_t target, uint32_t own, uint32_t start, uint32_t count,
                         pid_t *ret_pid)
 {
@@ -102,7 +109,8 @@ _Noreturn static void run_child(const struct image_ids *ids, image_child_fn fn, 
         become_folded(ids);
     if (ids->kind == IMAGE_IDS_RANGE) {
         (void)close(pipes->go[1]); /* so that the other side's end is seen */
-        if (become_range(pipes->ready[1], pipes->go[0]) != 0)
+        int failed = ids->userns >= 0 ? join_range(ids->userns) : become_range(pipes->ready[1], pipes->go[0]);
+        if (failed != 0)
             _exit(IMAGE_CHILD_NO_IDS);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* a change of ids clears it */
     }
@@ -124,7 +132,7 @@ int image_start_with_ids(const struct image_ids *ids, image_child_fn fn, void *d
         return kern_refuse(err, errno, "cannot start a process for a layer's files");
     kern_close_fd(&ready_child);
     kern_close_fd(&go_child);
-    if (ids->kind == IMAGE_IDS_RANGE) {
+    if (ids->kind == IMAGE_IDS_RANGE && ids->userns < 0) {
         char byte = 0;
         int failed = read(ready, &byte, 1) == 1 ? map_range(ids, pid, err)
                                                 : kern_refuse(err, 0, "cannot make a user namespace");
@@ -138,6 +146,30 @@ int image_start_with_ids(const struct image_ids *ids, image_child_fn fn, void *d
         }
     }
     *ret_pid = pid;
+    return 0;
+}
+
+static int wait_for_end(void *unused)
+{
+    (void)unused; /* the process is only there to hold its user namespace */
+    for (;;)
+        (void)pause();
+    return 0;
+}
+
+int image_keep_ids(struct image_ids *ids, struct kern_error *err)
+{
+    char path[40];
+    int32_t pid = 0;
+    if (ids->kind != IMAGE_IDS_RANGE || ids->userns >= 0)
+        return 0;
+    int failed = image_start_with_ids(ids, wait_for_end, NULL, &pid, err);
+    if (failed != 0)
+        return failed;
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid); /* fits */
+    ids->userns = open(path, O_RDONLY | O_CLOEXEC); /* without it each child gets one of its own */
+    (void)kill(pid, SIGKILL);                       /* our child, not yet waited for */
+    (void)image_wait_child(pid);
     return 0;
 }
 

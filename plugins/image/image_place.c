@@ -81,7 +81,7 @@ static int has_helper(const char *name)
 
 void image_find_ids(int want_range, struct image_ids *ret_ids)
 {
-    struct image_ids ids = {.uid = geteuid(), .gid = getegid()};
+    struct image_ids ids = {.uid = geteuid(), .gid = getegid(), .userns = -1};
     if (is_real_root()) {
         ids.kind = IMAGE_IDS_PLAIN;
         (void)snprintf(ids.name, sizeof(ids.name), "plain"); /* fits */

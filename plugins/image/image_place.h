@@ -16,7 +16,8 @@ struct image_ids {
     uint32_t kind;
     uint32_t uid, gid; /* the caller: root of the layers, but for PLAIN */
     uint32_t uid_start, uid_count, gid_start, gid_count;
-    char name[64]; /* of the folder below layers/ */
+    int32_t userns; /* RANGE: a user namespace with these ids, once one was kept: image_keep_ids(); else -1 */
+    char name[64];  /* of the folder below layers/ */
 };
 
 /* $XDG_DATA_HOME/kern/images or what stands for it. 0 or -errno. */

@@ -205,8 +205,8 @@ void image_store_close(struct image_store *store)
     struct kern_error ignored = {0};
     if (store->pending_count > 0)
         (void)image_store_settle(store, &ignored); /* saves the work for the next time, or leaves it to gc */
-    int *const fds[] = {&store->layers, &store->refs, &store->ingest,
-                        &store->blobs,  &store->top,  &store->lock};
+    int *const fds[] = {&store->layers, &store->refs, &store->ingest,    &store->blobs,
+                        &store->top,    &store->lock, &store->ids.userns};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         kern_close_fd(fds[i]);
     if (store->total != NULL)

@@ -65,6 +65,9 @@ int image_remove_trees(const struct image_ids *ids, int folder, char **names, si
 typedef int (*image_child_fn)(void *data);
 int image_start_with_ids(const struct image_ids *ids, image_child_fn fn, void *data, int32_t *ret_pid,
                          struct kern_error *err);
+/* Children that come later with these ids join one user namespace: newuidmap and newgidmap, which take longer than a small layer, run
+ * once. The store closes it. */
+int image_keep_ids(struct image_ids *ids, struct kern_error *err);
 
 /* From the configuration's JSON to lines of a resolved image. */
 int image_parse_config(const char *text, size_t length, struct image_text *out, struct kern_error *err);

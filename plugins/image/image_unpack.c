@@ -205,7 +205,9 @@ static int run_both(struct unpacking *u, const char *diff_id, image_progress_fn 
         return kern_refuse(err, errno, "cannot make a pipe");
     (void)fcntl(u->out[1], F_SETPIPE_SZ, 1 << 20); /* a smaller one is only slower */
     int32_t files = 0;
-    int failed = image_start_with_ids(&u->store->ids, make_files, u, &files, err);
+    int failed = image_keep_ids(&u->store->ids, err);
+    if (failed == 0)
+        failed = image_start_with_ids(&u->store->ids, make_files, u, &files, err);
     pid_t decoder = -1;
     if (failed == 0) {
         decoder = fork();

@@ -48,7 +48,9 @@ _Noreturn static void run(int socket, pid_t parent, struct image_store *store,
 int registry_unpack_start(struct registry_unpack *unpack, struct image_store *store,
                           const struct image_layer *layer, struct kern_error *err)
 {
-    int pair[2];
+    int pair[2], failed = image_keep_ids(&store->ids, err);
+    if (failed != 0)
+        return failed;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return kern_fail(err, errno, "cannot unpack layer %.19s", layer->blob);
     auto_fd ours = pair[0];
