@@ -426,8 +426,6 @@ static void on_worker(kern_box *box, struct core_worker *worker)
     worker->pid = 0;
     (void)snprintf(box->worker_lost, sizeof(box->worker_lost), "%s",
                    worker->owner->name); /* names are short */
-    if (box->executed)                   /* else it is an error, and said as one */
-        kern_warn(box, "the worker of plugin %s ended, and the box with it", box->worker_lost);
     core_kill_box(box);
 }
 
@@ -556,6 +554,8 @@ void core_supervise(kern_box *box)
         }
     }
     catch_up(box); /* what was sent before the end, and whether the command was executed */
+    if (box->executed && box->worker_lost[0] != '\0') /* else it is an error, and said as one */
+        kern_warn(box, "the worker of plugin %s ended, and the box with it", box->worker_lost);
     core_execs_finish(box);
     core_terminal_stop(&box->terminal);
 }

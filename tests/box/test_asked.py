@@ -60,6 +60,8 @@ class Asked(Plugins):
         result = self.ask("worker-ends", "sleep", "60")
         self.assertIn((result.code, result.fault), ((137, "killed"), (125, "startup_failed")), result)
         self.assertIn("worker of plugin asker", result.report["fault"]["message"])
+        benign = "kern: warning: the worker of plugin asker ended, and the box with it\n"
+        self.assertEqual(benign in result.err, result.report["started"], result)
 
     def test_a_worker_is_confined(self):
         running, pid = self.working()
@@ -79,6 +81,7 @@ class Asked(Plugins):
         result = running.wait()
         self.assertEqual((result.code, result.fault), (137, "killed"), result)
         self.assertIn("the worker of plugin asker ended", result.report["fault"]["message"])
+        self.assertEqual(result.err.count("kern: warning: the worker of plugin asker ended, and the box with it\n"), 1, result)
         self.assertEqual(self.logged()[-1], "teardown 137 9 killed")
 
     def test_a_worker_dies_with_kern(self):
