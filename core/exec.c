@@ -37,14 +37,18 @@ static int exec_along_path(kern_box *box, char *tried, size_t size)
     for (const char *part = path_of(box); part != NULL; part = *part != '\0' ? part + 1 : NULL) {
         size_t length = strcspn(part, ":");
         if (length + strlen(name) + 2 <= size) {
-            memcpy(tried, part, length);
-            tried[length] = '/';
-            memcpy(tried + length + 1, name, strlen(name) + 1);
-            int failed = core_program_execute(box, length > 0 ? tried : name);
+            char *end = tried; /* an empty element is the working directory */
+            if (length > 0) {
+                memcpy(tried, part, length);
+                tried[length] = '/';
+                end += length + 1;
+            }
+            memcpy(end, name, strlen(name) + 1);
+            int failed = core_program_execute(box, tried);
             if (failed != -ENOENT && failed != -ENOTDIR && failed != -EACCES)
                 return failed;
             if (failed == -EACCES || sys_call(SYS_faccessat, AT_FDCWD, SYS_P(tried), 0, 0, 0, 0) == 0)
-                result = failed == -ENOENT ? -ELIBBAD : failed; /* it is there, its interpreter is not */
+                result = failed == -EACCES ? failed : -ELIBBAD; /* it is there, its interpreter is not */
             if (result == -ELIBBAD)
                 return result;
         }
@@ -102,9 +106,11 @@ static int explain(kern_box *box, int failed, const char *file, struct kern_erro
                   image ? box->image_ref : "", image ? ")" : "");
         return NOT_FOUND;
     }
-    if (failed == -ELOOP) {
-        kern_fail(err, 0, "cannot start '%s' in box: it leads through /proc to a program outside the box",
-                  name);
+    if (failed == -EXDEV || failed == -ELOOP) {
+        kern_fail(err, 0, "cannot start '%s' in box: %s", name,
+                  failed == -EXDEV
+                      ? "it leads through /proc to a program outside the box"
+                      : "too many links, or scripts that are run by scripts, one after the other");
         return NOT_EXECUTABLE;
     }
     if (failed == -ELIBBAD) {
@@ -129,7 +135,8 @@ int core_exec_command(kern_box *box, struct kern_error *err)
     int failed = 0;
     if (strchr(name, '/') != NULL) {
         failed = core_program_execute(box, name);
-        if (failed == -ENOENT && sys_call(SYS_faccessat, AT_FDCWD, SYS_P(name), 0, 0, 0, 0) == 0)
+        if ((failed == -ENOENT || failed == -ENOTDIR) &&
+            sys_call(SYS_faccessat, AT_FDCWD, SYS_P(name), 0, 0, 0, 0) == 0)
             failed = -ELIBBAD;
     } else if (name[0] == '\0') {
         failed = -ENOENT;

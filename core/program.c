@@ -25,6 +25,8 @@
 
 #define LEVELS    5u /* programs that run a script, as in the kernel */
 #define LINE_MOST 256u
+#define ADDED \
+    (2u * (LEVELS + 1)) /* words: an interpreter and its argument, also of the script that is one too many */
 
 #if defined(__x86_64__)
 #define OUR_MACHINE EM_X86_64
@@ -76,15 +78,18 @@ static bool leads_to_kern(const char *name)
            there.st_dev == own.st_dev && there.st_ino == own.st_ino;
 }
 
+/* Returns -EXDEV for a name that leads through a link of /proc; -ELOOP is one of links that lead to each other. */
 static int open_program(const char *name, int flags)
 {
     int fd = sys_open_beneath(AT_FDCWD, name, flags, 0, 0);
+    if (fd == -ELOOP)
+        return sys_call(SYS_faccessat, AT_FDCWD, SYS_P(name), 0, 0, 0, 0) == -ELOOP ? -ELOOP : -EXDEV;
     if (fd != -ENOSYS && fd != -EPERM)
         return fd;
-    return leads_to_kern(name) ? -ELOOP : sys_open(AT_FDCWD, name, flags, 0);
+    return leads_to_kern(name) ? -EXDEV : sys_open(AT_FDCWD, name, flags, 0);
 }
 
-/* Returns -ELOOP for a program that is reached through a link of /proc, itself or what runs it. */
+/* Returns -EXDEV for a program that is reached through a link of /proc, itself or what runs it. */
 static int check_path(const char *file)
 {
     char name[PATH_MAX];
@@ -93,8 +98,8 @@ static int check_path(const char *file)
     memcpy(name, file, strlen(file) + 1);
     for (unsigned level = 0; level <= LEVELS && name[0] != '\0'; level++) {
         int fd = open_program(name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-        if (fd == -ELOOP)
-            return -ELOOP;
+        if (fd == -EXDEV)
+            return -EXDEV;
         if (fd < 0)
             return 0; /* unreadable or missing: for execve to say */
         read_interpreter(fd, name, sizeof(name));
@@ -156,7 +161,7 @@ static size_t room_size(const kern_box *box)
     size_t count = 0;
     while (box->command[count] != NULL)
         count++;
-    return (count + 2 * (size_t)LEVELS + 1) * sizeof(char *);
+    return (count + ADDED + 1) * sizeof(char *);
 }
 
 /* The words of the command, with room for interpreters before them. On kern's memory it is kern that gives it back. */
@@ -167,8 +172,8 @@ static int make_room(kern_box *box, char ***ret_words)
     if (room < 0 && room > -4096)
         return (int)room;
     box->program_room = (void *)room;
-    char **words = (char **)room + 2 * LEVELS;
-    memcpy(words, box->command, size - 2 * LEVELS * sizeof(char *));
+    char **words = (char **)room + ADDED;
+    memcpy(words, box->command, size - ADDED * sizeof(char *));
     *ret_words = words;
     return 0;
 }
@@ -185,7 +190,7 @@ static int judge(int failed, const char *head, long length)
 
 static int execute_pinned(kern_box *box, const char *file)
 {
-    char head[LEVELS + 1][LINE_MOST], path[PATH_MAX], **words = NULL;
+    char head[LEVELS + 1][LINE_MOST + 1], path[PATH_MAX], **words = NULL;
     char *name = (char *)(uintptr_t)file; /* execve takes its words so, and changes none */
     int failed = make_room(box, &words);
     for (unsigned level = 0; failed == 0 && level <= LEVELS; level++) {
@@ -196,8 +201,8 @@ static int execute_pinned(kern_box *box, const char *file)
         if (failed != 0)
             return failed;
         int fd = sys_open(folder, last, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0);
-        long length = fd >= 0 ? sys_read(fd, head[level], LINE_MOST - 1)
-                              : 0; /* one may execute what one may not read */
+        long length =
+            fd >= 0 ? sys_read(fd, head[level], LINE_MOST) : 0; /* one may execute what one may not read */
         if (fd >= 0)
             (void)sys_close(fd); /* only read */
         length = length > 0 ? length : 0;
@@ -210,14 +215,14 @@ static int execute_pinned(kern_box *box, const char *file)
         /* Would this script itself be executed? execveat does not come to ask. */
         failed = (int)sys_call(SYS_faccessat, folder, SYS_P(last), X_OK, 0, 0, 0);
         if (failed == 0)
-            failed = cut_line(head[level], length < (long)LINE_MOST - 1, &interpreter, &argument);
+            failed = cut_line(head[level], length < (long)LINE_MOST, &interpreter, &argument);
         words[0] = name;
         if (failed == 0 && argument != NULL)
             *--words = argument;
         if (failed == 0)
             *--words = name = interpreter;
     }
-    return failed != 0 ? failed : -ENOEXEC; /* a script that is run by a script, and so on */
+    return failed != 0 ? failed : -ELOOP; /* a script that is run by a script, and so on */
 }
 
 /* ---- Which of both ---- */

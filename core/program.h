@@ -8,7 +8,7 @@
 /* Host side: could a process of the box change kern's own file, had it a way to it? Without the ids of its owner it could not. */
 bool core_program_is_at_risk(const struct kern_ids *ids);
 
-/* Executes `file` with the box's words and variables. Returns only on failure: -ELOOP for what leads to kern's own file, else as
+/* Executes `file` with the box's words and variables. Returns only on failure: -EXDEV for what leads to kern's own file, else as
  * execve(2) does. */
 int core_program_execute(kern_box *box, const char *file);
 

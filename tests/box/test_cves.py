@@ -108,6 +108,7 @@ class Cases(Hostile):
         kern, root = self.own_kern(), self.hostile_root()
         scripts = {"a/plain": "#!/bin/sh\necho $0 $#\n", "a/argued": "#!  /bin/sh   -e -u  \necho no\n", "a/cut": "#!/bin/busybox echo",
                    "a/chain": "#!/a/twice one two\n", "a/twice": "#!/bin/busybox echo\n", "a/loop": "#!/a/loop\n",
+                   "a/round": "#!/a/round again\n", "a/inside": "#!/bin/busybox/sh\n", "a/edge": "#!" + "/" * 242 + "bin/echo\n",
                    "a/none": "#!/a/missing\n", "a/empty": "", "a/foreign": "\x7fELF\2\1\1" + "\0" * 9 + "\2\0\xf3\0" + "\0" * 44}
         for name, text in scripts.items():
             os.makedirs(f"{root}/a", exist_ok=True)
@@ -115,12 +116,15 @@ class Cases(Hostile):
                 file.write(text)
             os.chmod(f"{root}/{name}", 0o755)
         os.symlink("../a/plain", f"{root}/bin/linked")
+        os.symlink("circle", f"{root}/a/circle")
         kerntest.write(f"{root}/a/unmarked", "#!/bin/sh\n", 0o644)
         kerntest.give(root, self.me)
         name = self.me.name + "-own"
         self.own_run(kern, "box", name, "-d", "-q", "--rootfs", root, "--", "sleep", "60")
         for word, code, out in (("/a/plain", 0, "/a/plain 2"), ("linked", 0, "/bin/linked 2"), ("/a/cut", 0, "/a/cut x y"),
-                                ("/a/chain", 0, "/a/twice one two /a/chain x y"), ("/a/argued", 2, ""), ("/a/loop", 126, ""),
+                                ("/a/chain", 0, "/a/twice one two /a/chain x y"), ("/a/argued", 2, ""), ("/a/loop", 126, "too many links"),
+                                ("/a/round", 126, "too many links"), ("/a/circle", 126, "too many links"),
+                                ("/a/inside", 127, "loader is not in the box"), ("/a/edge", 0, "/a/edge x y"),
                                 ("/a/none", 127, "loader is not in the box"), ("/a/empty", 126, "not a program"),
                                 ("/a/foreign", 126, "built for riscv64"), ("/a/unmarked", 126, "Permission denied"),
                                 ("/a", 126, ""), ("nothing", 127, "not found")):
