@@ -176,6 +176,8 @@ int core_find_own_state(kern_box *box);
 void *core_grow(void *array, size_t *count, size_t size);
 /* -ENOTSUP under `kern run`: `what` cannot be added where there is no box. */
 int core_needs_box(const kern_box *box, const char *what, struct kern_error *err);
+/* Prints the notes that were held back, or drops them, and holds no more of them back. */
+void core_notes_release(kern_box *box, bool wanted);
 /* Tells the plugins that listen. */
 void core_event(kern_box *box, const struct kern_event *event);
 
@@ -254,6 +256,8 @@ struct kern_box {
     size_t denied_count;
     uint32_t denied_hosts_told;
     struct core_list notes;
+    struct core_list held_notes; /* of prepare: nobody wants to know about a box that is then refused */
+    bool holds_notes;
 
     struct core_shared *shared;
     struct core_guard *guard;            /* against hooks that crash or hang; NULL: none */

@@ -99,6 +99,7 @@ void core_box_clear(kern_box *box)
     free(box->image_ref);
     free(box->image_digest);
     core_list_clear(&box->notes);
+    core_list_clear(&box->held_notes);
     for (char **env = box->child_env; env != NULL && *env != NULL; env++)
         if (*env != box->home)
             free(*env);
@@ -288,8 +289,10 @@ static int compose(kern_box *box, struct kern_error *err)
         core_guard_listen(box, true);
     if (failed == 0)
         failed = core_secrets_add(box, err);
+    box->holds_notes = true;
     if (failed == 0)
         failed = prepare_all(box, err);
+    core_notes_release(box, failed == 0);
     core_guard_listen(box, false);
     mark(box, "prepare");
     if (failed == 0 && box->child_env == NULL) /* what was read for the first run counts for all */

@@ -167,6 +167,7 @@ void core_restart_renew(kern_box *box)
     *kept = *box;
     box->child_env = NULL;
     box->secret = NULL;
+    box->notes = (struct core_list){0};
     box->report_fd = box->started_fd = box->report_folder = box->run_fd = box->state_fd = box->control_fd =
         -1;
     core_box_clear(box);
@@ -180,6 +181,7 @@ void core_restart_renew(kern_box *box)
         KEEP(detached);
     KEEP(report_fd), KEEP(started_fd), KEEP(report_folder), KEEP(report_name), KEEP(run_fd), KEEP(run_path);
     KEEP(state_fd), KEEP(control_fd), KEEP(waiter), KEEP(waiter_count), KEEP(secret), KEEP(secret_count);
+    KEEP(notes); /* what was said once is not said again */
 #undef KEEP
     box->named = true;
     box->restarts = kept->restarts + 1;

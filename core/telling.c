@@ -13,8 +13,12 @@
 
 /* ---- Notes ---- */
 
+#define NOTES_MOST 256u /* a box that runs again and again keeps no more in mind */
+
 static void remember(kern_box *box, const char *text)
 {
+    if (box->notes.count >= NOTES_MOST)
+        return;
     for (size_t i = 0; i < box->notes.count; i++)
         if (strcmp(box->notes.item[i], text) == 0)
             return;
@@ -36,9 +40,17 @@ void kern_note(kern_box *box, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args); /* a cut note is still a note */
     va_end(args);
-    if (is_new(box, text))
+    if (is_new(box, text) && (!box->holds_notes || core_list_add(&box->held_notes, text) != 0))
         core_log_note("%s", text);
     remember(box, text);
+}
+
+void core_notes_release(kern_box *box, bool wanted)
+{
+    for (size_t i = 0; wanted && i < box->held_notes.count; i++)
+        core_log_note("%s", box->held_notes.item[i]);
+    core_list_clear(&box->held_notes);
+    box->holds_notes = false;
 }
 
 void kern_warn(kern_box *box, const char *format, ...)
