@@ -8,7 +8,9 @@
 #include "records.h"
 #include "registry.h"
 #include "signals.h"
+#include "sys.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,6 +61,51 @@ static int finish(const struct job *job)
     return failed != 0 ? failed : job->code;
 }
 
+/* ---- One box's end ---- */
+
+#define START_GRACE_S 10
+
+/* A box that is not built yet, as its image comes over a slow line, has no socket to be asked at. */
+static int end_start(const struct core_record *record, int signal, int *ret_fd, struct kern_error *err)
+{
+    cleanup(core_record_clear) struct core_record now = {0};
+    struct kern_error gone = {0};
+    auto_fd process = (int)sys_call(SYS_pidfd_open, record->pid, 0, 0, 0, 0, 0);
+    /* Looked up after the descriptor is there: it is of the process that the record means. */
+    if (process < 0 || core_record_find(record->name, &now, &gone) != 0 || now.pid != record->pid ||
+        core_record_get(&now, "status") != NULL)
+        return -ESRCH;
+    int failed = (int)sys_call(SYS_pidfd_send_signal, process, signal, 0, 0, 0, 0);
+    if (failed != 0)
+        return failed;
+    *err = (struct kern_error){0};
+    *ret_fd = steal_fd(&process);
+    return 0;
+}
+
+/* *ret_fd becomes readable when the box has ended. */
+static int ask_to_end(const struct core_record *record, const char *request, int signal, int *ret_fd,
+                      struct kern_error *err)
+{
+    char answer[128];
+    auto_fd fd = -1;
+    int failed = core_client_wait(record, &fd, err);
+    if (failed != 0)
+        return end_start(record, signal, ret_fd, err) == 0 ? 0 : failed;
+    failed = core_client_ask(record, request, answer, sizeof(answer), err);
+    if (failed == 0)
+        *ret_fd = steal_fd(&fd);
+    return failed;
+}
+
+static void see_end(int fd)
+{
+    struct pollfd end = {.fd = fd, .events = POLLIN};
+    while (poll(&end, 1, START_GRACE_S * 1000) ==
+           0) /* a supervisor keeps its grace itself, and cannot take this */
+        (void)sys_call(SYS_pidfd_send_signal, fd, SIGKILL, 0, 0, 0, 0);
+}
+
 /* One that stands still would sit out its grace: its signal waits for it when it goes on. */
 static void thaw(const struct core_record *record)
 {
@@ -75,15 +122,14 @@ int core_cmd_stop(struct core_call *call, struct kern_error *err)
     if (failed != 0)
         return failed;
     auto_free int *waiting = calloc(job.target.count + 1, sizeof(int));
-    char request[48] = "stop", answer[128];
+    char request[48] = "stop";
     if (kern_get_source(&call->flags, "timeout") != KERN_FROM_DEFAULT)
         (void)snprintf(request, sizeof(request), "stop %lld",
                        (long long)kern_get_int(&call->flags, "timeout")); /* fits */
     for (size_t i = 0; waiting != NULL && i < job.target.count; i++) {
         struct kern_error failure = {0};
         waiting[i] = -1;
-        if (core_client_wait(&job.target.item[i], &waiting[i], &failure) != 0 ||
-            core_client_ask(&job.target.item[i], request, answer, sizeof(answer), &failure) != 0)
+        if (ask_to_end(&job.target.item[i], request, SIGTERM, &waiting[i], &failure) != 0)
             complain(&job, &failure);
         else
             thaw(&job.target.item[i]);
@@ -91,7 +137,7 @@ int core_cmd_stop(struct core_call *call, struct kern_error *err)
     for (size_t i = 0; waiting != NULL && i < job.target.count; i++) {
         if (waiting[i] < 0)
             continue;
-        (void)core_client_exit(waiting[i]); /* that it ended is all that was asked */
+        see_end(waiting[i]);
         kern_close_fd(&waiting[i]);
         (void)printf("stopped '%s' (pid %d)\n", job.target.item[i].name,
                      job.target.item[i].pid); /* checked in finish() */
@@ -116,15 +162,14 @@ int core_cmd_kill(struct core_call *call, struct kern_error *err)
         struct kern_error failure = {0};
         auto_fd waiting = -1;
         const struct core_record *record = &job.target.item[i];
-        failed = signal == SIGKILL ? core_client_wait(record, &waiting, &failure) : 0;
-        if (failed == 0)
-            failed = core_client_ask(record, request, answer, sizeof(answer), &failure);
+        failed = signal == SIGKILL ? ask_to_end(record, request, SIGKILL, &waiting, &failure)
+                                   : core_client_ask(record, request, answer, sizeof(answer), &failure);
         if (failed != 0) {
             complain(&job, &failure);
             continue;
         }
         if (waiting >= 0)
-            (void)core_client_exit(waiting);         /* as above */
+            see_end(waiting);
         (void)printf("killed '%s'\n", record->name); /* checked in finish() */
     }
     return finish(&job);
@@ -178,7 +223,6 @@ static int remove_one(const char *name, bool force, struct kern_error *err)
 {
     cleanup(core_record_clear) struct core_record record = {0};
     struct kern_error none = {0};
-    char answer[128];
     int removed = -ENOENT;
     if (core_record_find(name, &record, &none) == 0) {
         if (!force) {
@@ -187,12 +231,10 @@ static int remove_one(const char *name, bool force, struct kern_error *err)
             return -EBUSY;
         }
         auto_fd fd = -1;
-        int failed = core_client_wait(&record, &fd, err);
-        if (failed == 0)
-            failed = core_client_ask(&record, "kill", answer, sizeof(answer), err);
+        int failed = ask_to_end(&record, "kill", SIGKILL, &fd, err);
         if (failed != 0)
             return failed;
-        (void)core_client_exit(fd); /* that it ended is all that was asked */
+        see_end(fd);
         removed = 0;
     }
     if (core_record_remove(name) == 0)
