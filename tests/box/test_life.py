@@ -140,8 +140,13 @@ class Detached(LifeCase):
 
 @as_root_and_user
 class Ends(LifeCase):
+    def up(self, name):
+        """Its shell has set its traps; one that has none yet is ended at once."""
+        self.assertTrue(kerntest.eventually(lambda: self.kern("logs", name).out == "up\n"))
+
     def test_stop_wait_and_the_row_that_stays(self):
-        name = self.detach("sh", "-c", "trap 'exit 5' TERM; while :; do sleep 0.05; done", options=["-l", "a=b"])
+        name = self.detach("sh", "-c", "trap 'exit 5' TERM; echo up; while :; do sleep 0.05; done", options=["-l", "a=b"])
+        self.up(name)
         self.assertEqual(self.succeed("stop", name), f"stopped '{name}' (pid {self.supervisor})\n")
         self.assertIsNone(self.row(name))
         row = self.row(name, "-a")
@@ -153,14 +158,14 @@ class Ends(LifeCase):
         self.assertIsNone(self.row(name, "-a"))
 
     def test_the_stop_signal_and_its_grace(self):
-        script = "trap 'echo usr1' USR1; trap '' TERM; while :; do sleep 0.05; done"
+        script = "trap 'echo usr1' USR1; trap '' TERM; echo up; while :; do sleep 0.05; done"
         name = self.detach("sh", "-c", script, options=["--stop-signal", "SIGUSR1", "--stop-timeout", "0.3"])
-        time.sleep(0.1)
+        self.up(name)
         before = time.monotonic()
         self.succeed("stop", name)
         self.assertGreater(time.monotonic() - before, 0.25)
         self.assertEqual(self.succeed("wait", name), f"{128 + signal.SIGUSR1}\n")
-        self.assertEqual(self.kern("logs", name).out, "usr1\n")
+        self.assertEqual(self.kern("logs", name).out, "up\nusr1\n")
 
     def test_a_grace_that_cannot_end_is_not_sat_out(self):
         name = self.detach("sleep", "60")
@@ -175,10 +180,10 @@ class Ends(LifeCase):
         self.assertEqual(self.succeed("wait", name), "143\n")
 
     def test_kill_and_signals(self):
-        name = self.detach("sh", "-c", "trap 'echo hup' HUP; while :; do sleep 0.05; done")
-        time.sleep(0.1)
+        name = self.detach("sh", "-c", "trap 'echo hup' HUP; echo up; while :; do sleep 0.05; done")
+        self.up(name)
         self.succeed("kill", "--signal", "HUP", name)
-        self.assertTrue(kerntest.eventually(lambda: self.kern("logs", name).out == "hup\n"))
+        self.assertTrue(kerntest.eventually(lambda: self.kern("logs", name).out == "up\nhup\n"))
         self.assertEqual(self.succeed("kill", name), f"killed '{name}'\n")
         self.assertEqual(self.succeed("wait", name), "137\n")
 
