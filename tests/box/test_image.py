@@ -1,6 +1,7 @@
 """Boxes of images, and what their layers are made of: as root and as a user, with a range of ids and without."""
 
 import os
+import shutil
 import subprocess
 import tarfile
 import time
@@ -69,6 +70,31 @@ class Boxes(Images):
         other = "arm64" if imagekit.ARCH == "amd64" else "amd64"
         name = self.made(conf=imagekit.config([self.bottom], arch=other))
         self.assert_failed(self.image("true", name=name), 1, f"linux/{other}", f"linux/{imagekit.ARCH}", hint="--platform")
+
+    def test_another_machine_whose_programs_run_here(self):
+        """In a user namespace with a binfmt_misc of its own: the host's is left alone."""
+        emulator = shutil.which("qemu-aarch64-static")
+        if imagekit.ARCH != "amd64" or emulator is None:
+            self.skipTest("no qemu-aarch64-static on this machine (Debian: qemu-user-static)")
+        with open(kerntest.program("foreign", "-nostdlib", "-static", "-Wl,-e,probe_start", source="foreign.c",
+                                   compiler="aarch64-linux-gnu-gcc"), "rb") as file:
+            layers = [layer(directory("etc"), entry("answer", file.read(), mode=0o755))]
+        name = "foreign:1"
+        self.load(imagekit.docker_archive(layers, tags=[name], conf=imagekit.config(layers, arch="arm64", Cmd=["/answer"])))
+        self.addCleanup(self.kern, "rmi", name, env=self.env)
+        magic, mask = ("".join(f"\\x{byte:02x}" for byte in part) for part in (
+            b"\x7fELF\2\1\1" + b"\0" * 9 + b"\2\0\xb7\0", b"\xff" * 7 + b"\0" + b"\xff" * 8 + b"\xfe\xff\xff\xff"))
+        script = ('mount -t tmpfs none /run && mount -t binfmt_misc none /proc/sys/fs/binfmt_misc && '
+                  'printf %s "$1" >/proc/sys/fs/binfmt_misc/register || exit 77; shift; exec "$@"')
+        for flags, code, said in (("OCF", 7, "runs through binfmt_misc"), ("OC", 1, "made for linux/arm64")):
+            result = subprocess.run(
+                ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", f":qemu-aarch64:M::{magic}:{mask}:{emulator}:{flags}",
+                 kerntest.KERN, "box", "--no-uid-range", "--image", name], capture_output=True, text=True, check=False,
+                env={"PATH": os.environ["PATH"], "HOME": self.me.home, **self.env}, cwd="/", **self.me.popen)
+            if result.returncode == 77:
+                self.skipTest(f"no binfmt_misc of its own (Linux 6.7): {result.stderr}")
+            self.assertEqual(result.returncode, code, result)
+            self.assertIn(said, result.stderr)
 
     def test_hosts_and_host_name_are_the_boxes_own(self):
         name = self.made(layer(entry("etc/hosts", "6.6.6.6 evil\n"), entry("etc/hostname", "builder\n")))
