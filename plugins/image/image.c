@@ -121,8 +121,8 @@ static int use_layers(kern_box *box, struct image_state *state, struct kern_erro
         if (failed != 0)
             return kern_refuse(err, -failed, "cannot unpack the layers of image \"%s\"", state->image.ref);
     }
-    /* Fewer links than layers: one of them hides all that is below it, or stands there again. */
-    uint32_t count = state->image.layer.count;
+    /* Fewer links than layers: one of them hides all that is below it, or stands there again. One more: see image_parents.h. */
+    uint32_t count = state->image.layer.count + 1;
     for (; count > 1; count--) {
         (void)snprintf(last, sizeof(last), "%u", count - 1); /* fits */
         if (faccessat(state->lock, last, F_OK, AT_SYMLINK_NOFOLLOW) == 0)

@@ -1,5 +1,7 @@
 /* A reference becomes an image: its layers unpacked and linked together, its resolved form written; see image_store.h. Runs
  * where the store is open. */
+#include "image_child.h"
+#include "image_parents.h"
 #include "image_store_impl.h"
 
 #include "kern/cleanup.h"
@@ -30,10 +32,11 @@ static int is_there_again(const struct image_parts *parts, uint32_t index)
     return 0;
 }
 
-/* The topmost is 0. A layer whose own root is opaque hides all below it. */
-static int make_links(const struct image_store *store, int folder, const struct image_parts *parts)
+/* The topmost is `first`. A layer whose own root is opaque hides all below it. */
+static int make_links(const struct image_store *store, int folder, const struct image_parts *parts,
+                      uint32_t first)
 {
-    uint32_t linked = 0;
+    uint32_t linked = first;
     for (uint32_t index = parts->count; index-- > 0;) {
         if (is_there_again(parts, index))
             continue;
@@ -49,6 +52,61 @@ static int make_links(const struct image_store *store, int folder, const struct 
     return 0;
 }
 
+struct restoring {
+    int layer[IMAGE_LAYERS_MOST], folder;
+    uint32_t count;
+};
+
+/* The directory stays only where it is needed. */
+static int restore_parents(void *data)
+{
+    const struct restoring *r = data;
+    int made = 0;
+    auto_fd out = mkdirat(r->folder, "0", 0755) == 0
+                      ? openat(r->folder, "0", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                      : -1;
+    int failed = out < 0 ? -errno : image_parents_restore(r->layer, r->count, out, &made);
+    return failed == 0 && !made && unlinkat(r->folder, "0", AT_REMOVEDIR) != 0 ? -errno : failed;
+}
+
+static int run_restore(const struct image_store *store, struct restoring *r, uint32_t *ret_first)
+{
+    struct kern_error ignored = {0};
+    int32_t pid = 0;
+    int failed = image_start_with_ids(&store->ids, restore_parents, r, &pid, &ignored);
+    if (failed == 0 && image_wait_child(pid) != 0)
+        failed = -EIO;
+    *ret_first = faccessat(r->folder, "0", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return failed == 0 && *ret_first != 0 && syncfs(r->folder) != 0 ? -errno : failed;
+}
+
+/* What of its layers' directories is to be seen, where they do not say it themselves: in a directory that becomes the topmost. */
+static int add_parents(const struct image_store *store, int folder, const struct image_parts *parts,
+                       uint32_t *ret_first)
+{
+    struct restoring r = {.folder = folder};
+    int is_due = 0, failed = 0;
+    for (uint32_t index = parts->count; failed == 0 && index-- > 0;) {
+        const char *diff = parts->layer[index].diff;
+        if (is_there_again(parts, index))
+            continue;
+        int fd = openat(store->layers, image_hex(diff), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0) {
+            failed = -errno;
+            break;
+        }
+        r.layer[r.count++] = fd;
+        is_due |= index > 0 && image_parents_are_in(fd);
+        if (layer_hides_all(store, diff))
+            break;
+    }
+    if (failed == 0 && is_due && r.count > 1)
+        failed = run_restore(store, &r, ret_first);
+    for (uint32_t i = 0; i < r.count; i++)
+        kern_close_fd(&r.layer[i]);
+    return failed;
+}
+
 static int links_are_there(const struct image_store *store, const char *name)
 {
     struct stat st;
@@ -59,6 +117,7 @@ int image_store_link(struct image_store *store, const char *config, const struct
                      struct kern_error *err)
 {
     char name[IMAGE_DIGEST_SIZE], fresh[40];
+    uint32_t first = 0;
     (void)snprintf(name, sizeof(name), "s-%s", image_hex(config)); /* fits */
     if (links_are_there(store, name))
         return 0;
@@ -70,15 +129,18 @@ int image_store_link(struct image_store *store, const char *config, const struct
     if (failed == 0 && (fchmod(folder, 0755) != 0 || flock(folder, LOCK_EX | LOCK_NB) != 0))
         failed = -errno;
     if (failed == 0)
-        failed = make_links(store, folder, parts);
+        failed = add_parents(store, folder, parts, &first);
+    if (failed == 0)
+        failed = make_links(store, folder, parts, first);
     if (failed == 0 && fsync(folder) != 0)
         failed = -errno;
     if (failed == 0 && renameat(store->layers, fresh, store->layers, name) != 0)
         failed = links_are_there(store, name) ? 0 : -errno; /* another process was first */
     if (failed == 0 && fsync(store->layers) != 0)
         failed = -errno;
-    struct image_ids own = {.kind = IMAGE_IDS_PLAIN};    /* links and their folder belong to the caller */
-    (void)image_remove_tree(&own, store->layers, fresh); /* is gone when all went well */
+    struct image_ids own = {.kind = IMAGE_IDS_PLAIN}; /* links and their folder belong to the caller */
+    (void)image_remove_tree(first != 0 ? &store->ids : &own, store->layers,
+                            fresh); /* is gone when all went well */
     return failed == 0 ? 0 : kern_refuse(err, -failed, "cannot link the layers of an image together");
 }
 

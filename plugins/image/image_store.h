@@ -6,7 +6,8 @@
  *         ingest/HEX                         blobs that are still coming, named by digest: what is there is resumed
  *         blobs/HEX                          whole and verified: manifests, configurations, layers as they were moved
  *         layers/IDS/HEX/                    a layer, unpacked, by the digest of its plain tar (diff id)
- *         layers/IDS/s-HEX/0, 1, 2, ...      an image's layers as links, the topmost first; locked by living boxes
+ *         layers/IDS/s-HEX/0, 1, 2, ...      an image's layers as links, the topmost first; locked by living boxes. Where it is
+ *                                            needed, 0 is a directory of the image's own: see image_parents.h
  *         refs/NAME                          a resolved image, by its full reference, "/" written "+"
  *
  * IDS says whose ids the files on disk have: "plain" (root: as in the image), "folded" (all the caller's), or the

@@ -2,6 +2,7 @@
  * and mean to trick whoever follows the first: what is there is replaced, never followed. */
 #include "image_tar_entry.h"
 
+#include "image_parents.h"
 #include "image_vet.h"
 
 #include "kern/cleanup.h"
@@ -44,10 +45,12 @@ static int mark_opaque(int fd)
 
 /* ---- Directories ---- */
 
-/* One missing part of a path. A whiteout in its place hid what lower layers have there; the directory must go on hiding it. */
-static int make_part(int parent, const char *part)
+/* One missing part of a path, of which the archive may say nothing more: then lower layers know what it is like. A whiteout in its
+ * place hid what they have there; the directory must go on hiding it. */
+static int make_part(int parent, const char *part, int *ret_made)
 {
-    if (mkdirat(parent, part, 0755) == 0)
+    *ret_made = mkdirat(parent, part, 0755) == 0;
+    if (*ret_made)
         return 0;
     if (errno != EEXIST)
         return -errno;
@@ -69,12 +72,16 @@ static int make_parts(struct image_tar *t, const char *path, int *ret_fd)
         size_t length = strcspn(path, "/");
         memcpy(part, path, length); /* vetted: 255 at most */
         part[length] = '\0';
-        int failed = make_part(at, part);
+        int made = 0;
+        int failed = make_part(at, part, &made);
         if (failed != 0)
             return failed;
         int next = sys_open_beneath(at, part, O_RDONLY | O_DIRECTORY, 0, BENEATH);
         if (next < 0)
             return next;
+        image_parents_mark(at, IMAGE_PARENT_WAY);
+        if (made)
+            image_parents_mark(next, IMAGE_PARENT_MADE);
         kern_close_fd(&at);
         at = next;
         path += length + (path[length] == '/');
@@ -320,6 +327,8 @@ static int refresh_directory(struct image_tar *t, struct archive_entry *entry, c
     int failed = fd < 0 ? -errno : set_all(t, entry, fd);
     if (failed == 0)
         failed = remember_time(t, base, time_of(entry));
+    if (failed == 0)
+        image_parents_mark(fd, IMAGE_PARENT_KNOWN);
     return failed == 0 ? 0 : fail_entry(t, -failed);
 }
 

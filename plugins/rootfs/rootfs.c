@@ -358,9 +358,10 @@ static int write_upper(int scratch, const char *path, const char *text)
 }
 
 /* The directory that the upper one will cover; of layers, the topmost that has it counts. */
-static int check_etc(int lower, uint32_t layers)
+static int check_etc(int lower, uint32_t layers, struct stat *ret_etc)
 {
     int etc = -ENOENT;
+    *ret_etc = (struct stat){.st_mode = S_IFDIR | 0755};
     for (uint32_t i = 0; i < (layers > 0 ? layers : 1) && etc == -ENOENT; i++) {
         char path[24] = "etc";
         if (layers > 0)
@@ -368,9 +369,23 @@ static int check_etc(int lower, uint32_t layers)
         /* Only the first part of a path in layers is a link, and that is kern's own. */
         etc = sys_open(lower, path, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
     }
+    if (etc == -ENOENT)
+        return 0;
+    int failed = etc < 0 ? etc : fstat(etc, ret_etc) != 0 ? -errno : 0;
     if (etc >= 0)
-        (void)sys_close(etc); /* only looked for */
-    return etc >= 0 || etc == -ENOENT ? 0 : etc;
+        (void)sys_close(etc); /* only looked at */
+    return failed;
+}
+
+/* Mode and owner of the root's own, which it hides. An owner that the box has no id for stays hidden. */
+static int describe_etc(int scratch, const struct stat *etc)
+{
+    static const char path[] = "upper/etc";
+    if (etc->st_uid != 0 || etc->st_gid != 0)
+        (void)sys_call(SYS_fchownat, scratch, SYS_P(path), etc->st_uid, etc->st_gid, 0, 0);
+    if ((etc->st_mode & 07777) == 0755)
+        return 0;
+    return (int)sys_call(SYS_fchmodat, scratch, SYS_P(path), (long)(etc->st_mode & 07777), 0, 0, 0);
 }
 
 /* Into the upper directory before the overlay joins it to the lower: no name of the root is followed. */
@@ -379,7 +394,8 @@ static int write_hosts(const struct rootfs_state *state, int lower, uint32_t lay
 {
     if (state->hosts == NULL)
         return 0;
-    int failed = check_etc(lower, layers);
+    struct stat etc;
+    int failed = check_etc(lower, layers, &etc);
     if (failed != 0)
         return kern_fail(err, -failed,
                          "cannot write the box's /etc/hosts: \"/etc\" in the root is not a directory");
@@ -392,6 +408,8 @@ static int write_hosts(const struct rootfs_state *state, int lower, uint32_t lay
         failed = write_upper(scratch, "upper/etc/resolv.conf", state->resolver);
     if (failed == 0)
         failed = write_upper(scratch, "upper/etc/hostname", hostname);
+    if (failed == 0)
+        failed = describe_etc(scratch, &etc);
     return failed == 0 ? 0 : kern_fail(err, -failed, "cannot write the box's /etc/hosts");
 }
 

@@ -218,6 +218,29 @@ class Layers(Images):
                          layer(entry("data/x", "evil")))
         self.assertEqual(self.says("/bin/sh", "-c", "cat /safe/x /data/x", name=name), "safeevil")
 
+    def test_directories_without_an_entry_are_as_lower_layers_say(self):
+        lower = layer(directory("t", mode=0o1777, uid=7, gid=8, mtime=86400), directory("t/deep", mode=0o700, mtime=86400),
+                      directory("t/said", mode=0o700), directory("gone", mode=0o700), directory("o", mode=0o711, mtime=86400),
+                      entry("o/old", "1"), directory("etc", mode=0o700))
+        upper = layer(entry("t/deep/x", "1"), entry("t/y", "2"), entry("t/said/x", ""), directory("t/said", mode=0o750), entry("o/new", "3"),
+                      entry("o/.wh..wh..opq"), entry(".wh.gone"), entry("gone/x", ""), entry("fresh/x", ""), entry("etc/x", ""))
+        show = ["/bin/sh", "-c", "cd /; stat -c '%n %a %u:%g %Y' t t/deep o; stat -c '%n %a' t/said gone fresh etc; cat t/deep/x t/y o/new; ls o"]
+        whole = "t 1777 7:8 86400\nt/deep 700 0:0 86400\no 711 0:0 86400\nt/said 750\ngone 755\nfresh 755\netc 700\n123new\n"
+        name = self.made(lower, upper, layer(entry("t/deep/.wh.never")))
+        self.assertIn(self.says(*show, name=name), (whole, whole.replace("7:8", "0:0") if not self.me.is_root else whole))
+        self.assertEqual(self.says(*show, name=name, options=["--no-uid-range"]),
+                         whole if self.me.is_root else whole.replace("7:8", "0:0"))
+        # The same layer above another one, and a volume of it.
+        name = self.made(layer(directory("t", mode=0o1700)), upper, name="made:2")
+        self.assertEqual(self.says("/bin/stat", "-c", "%a", "/t", "/t/deep", name=name), "1700\n755\n")
+        self.addCleanup(self.verb, "volume", "prune", "--force")
+        self.assertEqual(self.says("/bin/stat", "-c", "%a", "/t", name=name, options=["-v", "v:/t"]), "1700\n")
+        # No link of a layer leads the way.
+        name = self.made(layer(directory("real", mode=0o700), directory("a", mode=0o700)),
+                         layer(symlink("l", "real"), entry("a/x", "")), layer(entry("l/x", "")), name="made:3")
+        self.assertEqual(self.says("/bin/stat", "-c", "%n %a %F", "/l", "/real", "/a", name=name),
+                         "/l 755 directory\n/real 700 directory\n/a 700 directory\n")
+
     def test_many_layers(self):
         name = self.made(*[layer(entry(f"l{i}", str(i)), entry("top", str(i))) for i in range(100)])
         self.assertEqual(self.says("/bin/sh", "-c", "cat /top; cat /l0 /l50 /l99; ls -d /l* | wc -l", name=name), "9905099100\n")
