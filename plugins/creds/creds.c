@@ -237,6 +237,9 @@ static int creds_enter(kern_box *box, void *data, struct kern_error *err)
         result = find_account(box, state, user, &account, err);
     if (result == 0 && state->use_landlock)
         result = find_rules(box, state, &ruleset, err);
+    else if (result == 0 &&
+             kern_privileged(box) == 0) /* boxes in a box need mounts, which Landlock forbids */
+        result = creds_landlock_streams(root, &ruleset, err);
     if (result == 0 && profile != NULL)
         result = creds_apparmor_ask(root, profile, err);
     if (result == 0)
@@ -251,7 +254,7 @@ static int creds_enter(kern_box *box, void *data, struct kern_error *err)
     if (result < 0)
         return kern_fail(err, -result, "cannot set no_new_privs");
     result = enter_limits(options, state, err);
-    if (result == 0 && state->use_landlock)
+    if (result == 0 && ruleset >= 0)
         result = creds_landlock_bind(ruleset, err);
     return result;
 }

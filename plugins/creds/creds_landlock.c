@@ -5,7 +5,9 @@
 #include "creds_fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/landlock.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -111,6 +113,46 @@ int creds_landlock_build(int root, const kern_values *options, int *ret_ruleset,
             return result;
         }
     }
+    *ret_ruleset = steal_fd(&ruleset);
+    return 0;
+}
+
+/* ---- What a standard stream leads to ---- */
+
+/* Opened to be read, but /proc/self/fd/0 would open it again for whoever may write the file: its owner is the box's root. */
+static bool is_only_read(int fd)
+{
+    mode_t mode = 0;
+    long flags = sys_call(SYS_fcntl, fd, F_GETFL, 0, 0, 0, 0);
+    return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && kind_of(fd, &mode) == 0 &&
+           (S_ISREG(mode) || S_ISBLK(mode));
+}
+
+/* Its path may be written as well: scripts do that with /dev/stdout. */
+static int allow_stream(int ruleset, int fd)
+{
+    long flags = sys_call(SYS_fcntl, fd, F_GETFL, 0, 0, 0, 0);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+        return 0;
+    int result = allow(ruleset, fd, FILE_RIGHTS);
+    return result == -EBADFD ? 0 : result; /* pipes and sockets are not held against rules */
+}
+
+int creds_landlock_streams(int root, int *ret_ruleset, struct kern_error *err)
+{
+    if (!is_only_read(0) && !is_only_read(1) && !is_only_read(2))
+        return 0;
+    if (sys_call(SYS_landlock_create_ruleset, 0, 0, LANDLOCK_CREATE_RULESET_VERSION, 0, 0, 0) < ABI_NEEDED)
+        return 0; /* SECURITY.md says what that means */
+    /* Moving files is forbidden by any rule that does not speak of it. */
+    const uint64_t handled = FILE_RIGHTS | LANDLOCK_ACCESS_FS_REFER;
+    auto_raw_fd ruleset =
+        (int)sys_call(SYS_landlock_create_ruleset, SYS_P(&handled), (long)sizeof(handled), 0, 0, 0, 0);
+    int result = ruleset < 0 ? ruleset : allow(ruleset, root, handled);
+    for (int fd = 0; fd <= 2 && result == 0; fd++)
+        result = allow_stream(ruleset, fd);
+    if (result < 0)
+        return kern_fail(err, -result, "cannot keep the file on a standard stream from being written");
     *ret_ruleset = steal_fd(&ruleset);
     return 0;
 }

@@ -158,6 +158,23 @@ class Landlock(Creds):
             kerntest.skip("no Landlock in this kernel", "landlock")
         self.assertEqual(result.out, "yes\nread\n", result)
 
+    def test_a_file_on_standard_input_is_only_read(self):
+        """By its path under /proc a box could open it again, and write what the user runs next."""
+        if kerntest.doctor().get("landlock") is False:
+            kerntest.skip("no Landlock in this kernel", "landlock")
+        folder = os.path.join(kerntest.scratch(), f"streams-{self.me.uid}")
+        os.mkdir(folder)
+        given, taken = (kerntest.write(os.path.join(folder, name), "text\n", 0o666) for name in ("given", "taken"))
+        kerntest.give(folder, self.me)
+        script = ("echo changed >/proc/self/fd/0; echo changed >/dev/stdin; truncate -s 0 /proc/self/fd/0; cat;"
+                  " echo out >>/dev/stdout; mkdir /tmp/a /tmp/b; echo moved >/tmp/a/f; mv /tmp/a/f /tmp/b; cat /tmp/b/f; :>/dev/null")
+        with open(given, encoding="utf-8") as stdin, open(taken, "a", encoding="utf-8") as stdout:
+            result = self.rooted("sh", "-c", script, options=["-q"], stdin=stdin, stdout=stdout)
+        self.assertEqual(result.code, 0, result)
+        for path, text in ((given, "text\n"), (taken, "text\ntext\nout\nmoved\n")):
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), text, result)
+
     def test_a_missing_path_fails(self):
         result = self.rooted("true", options=["--landlock-rw", "/no/such"])
         self.assertIn(result.code, (1, 125), result)
