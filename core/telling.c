@@ -127,19 +127,36 @@ static struct core_denied *count_denied(kern_box *box, const struct denial *deni
     return NULL;
 }
 
-/* Returns the row for this denial, counted; NULL without memory. */
+static uint64_t to_next_ten(uint64_t count)
+{
+    uint64_t ten = 1;
+    while (ten <= count && ten < UINT64_MAX / 10)
+        ten *= 10;
+    return ten > count ? ten - count : UINT64_MAX;
+}
+
+/* Returns the row for this denial, counted; NULL without memory. Many that come at once are told in steps, so that whoever looks out for
+ * the 1st, the 10th, the 100th of them misses none. */
 static struct core_denied *deny(kern_box *box, const struct denial *denial)
 {
     char name[320];
-    struct core_denied *row = count_denied(box, denial);
+    struct denial part = *denial;
+    struct core_denied *row = NULL;
     (void)snprintf(name, sizeof(name), "%.300s:%u", denial->what, denial->port); /* fits */
-    const struct kern_event event = {.struct_size = sizeof(event),
-                                     .event = KERN_EVENT_DENIED,
-                                     .count = row != NULL ? row->count : 0,
-                                     .kind = denial->kind,
-                                     .what = denial->port != 0 ? name : denial->what,
-                                     .reason = denial->reason};
-    core_event(box, &event);
+    for (uint64_t left = denial->count; left > 0; left -= part.count) {
+        uint64_t most = row != NULL ? to_next_ten(row->count) : 1;
+        part.count = left < most ? left : most;
+        row = count_denied(box, &part);
+        const struct kern_event event = {.struct_size = sizeof(event),
+                                         .event = KERN_EVENT_DENIED,
+                                         .count = row != NULL ? row->count : 0,
+                                         .kind = denial->kind,
+                                         .what = denial->port != 0 ? name : denial->what,
+                                         .reason = denial->reason};
+        core_event(box, &event);
+        if (row == NULL)
+            break;
+    }
     return row;
 }
 

@@ -317,6 +317,19 @@ class Refusals(Egress):
         self.assertIn("kern: note: denied host evil.example.com", result.err)
         self.assertNotIn("evil.example.com", self.names.asked)
 
+    def test_denials_that_come_at_once_are_in_the_audit(self):
+        """Its lines are for the 1st and the 10th, whatever of them kern is told in one go."""
+        audit = self.file(name="audit")
+        script = ("import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                  "ask = b'\\0\\7\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\4evil\\7example\\0\\0\\1\\0\\1'\n"
+                  "for _ in range(12): s.sendto(ask, ('127.0.0.11', 53))\n"
+                  "for _ in range(12): s.recv(512)\n")
+        result = self.box("python3", "-c", script, options=["--egress-allow=web.example.com", f"--audit={audit}"])
+        self.assertEqual([row["count"] for row in result.report["denied"]["hosts"]], [12], result)
+        with open(audit, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["count"] for line in lines if line["event"] == "denied"], [1, 10], lines)
+
     def test_nothing_is_allowed_by_an_empty_list(self):
         for options, env in ((NOTHING, None), ([], self.own_config("[box]\negress-allow = []\n"))):
             result = self.box("getent", "hosts", "web.example.com", options=options, env=env)
