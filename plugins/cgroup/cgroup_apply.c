@@ -59,6 +59,11 @@ static void set_memory(struct cgroup_state *state, const struct cgroup_group *gr
     set_bytes(bound, group, "memory.limit_in_bytes", wish->memory);
     int64_t both = wish->memory > INT64_MAX - wish->swap ? INT64_MAX : wish->memory + wish->swap;
     set_bytes(&state->swap, group, "memory.memsw.limit_in_bytes", both); /* not below the limit just set */
+    /* Version 1 counts the buffers of TCP apart: without a cap of their own a box would hold as much again as the machine has. A
+     * kernel without the file keeps no such buffers for a group. */
+    char value[32];
+    (void)snprintf(value, sizeof(value), "%" PRId64, wish->memory); /* 20 characters at most */
+    (void)cgroup_write(group->dir, "memory.kmem.tcp.limit_in_bytes", value);
 }
 
 static void set_pids(struct cgroup_state *state, const struct cgroup_group *group)

@@ -57,6 +57,8 @@ static void cap(struct cgroup_fleet *fleet, int dir, uint32_t version, uint32_t 
         /* Else it would page out instead of ending anything. Kernels that count no swap have no such file. */
         (void)set(dir, version == 2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes",
                   version == 2 ? 0 : fleet->memory, page);
+        if (version == 1) /* as in a box of its own */
+            (void)set(dir, "memory.kmem.tcp.limit_in_bytes", fleet->memory, page);
     }
     if (fleet->pids > 0 && (kinds & CGROUP_BIT(CGROUP_PIDS)))
         fleet->pids_bind = set(dir, "pids.max", fleet->pids, 1);

@@ -180,6 +180,9 @@ class Shown(Limits):
         out = self.shell("cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes",
                          options=["--memory", "256m"])
         self.assertEqual(out, "268435456\n")
+        # The buffers of TCP, which version 1 counts apart.
+        out = self.shell("cat /sys/fs/cgroup/memory/memory.kmem.tcp.limit_in_bytes 2>/dev/null || echo none", options=["--memory", "256m"])
+        self.assertIn(out, ("268435456\n", "none\n"))
 
     def test_dev_shm_is_charged(self):
         result = self.rooted("sh", "-c", "exec dd if=/dev/zero of=/dev/shm/x bs=1M count=512 2>/dev/null",
