@@ -61,7 +61,8 @@ int core_supervise_prepare(kern_box *box, struct kern_error *err)
 {
     sigset_t mask, old;
     (void)sigemptyset(&mask);
-    static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGPIPE};
+    static const int forwarded[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGWINCH,
+                                    SIGTSTP, SIGPIPE, SIGUSR1, SIGUSR2};
     for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
         if (!is_ignored(forwarded[i]))
             (void)sigaddset(&mask, forwarded[i]); /* valid signals */
@@ -372,6 +373,8 @@ static void on_signal(kern_box *box)
             of_terminal(signal);
         } else if (signal == SIGTSTP || signal == SIGPIPE) {
             continue; /* a stopped supervisor would keep no deadline; a closed stderr must not end the box */
+        } else if (signal == SIGUSR1 || signal == SIGUSR2) {
+            (void)signal_command(box, signal); /* mean what the command says; one that has ended hears none */
         } else if (!box->escalated) {
             char name[16];
             (void)snprintf(name, sizeof(name), "SIG%s",

@@ -61,9 +61,12 @@ class Command(Run):
         self.assertEqual((result.code, result.fault), (143, "timeout"), result)
 
     def test_signals_are_passed_on(self):
-        running = self.start("run", "--", "sh", "-c", "trap 'echo caught; exit 5' TERM; echo ready; while :; do sleep 0.05; done",
-                             report=False)
+        running = self.start("run", "--", "sh", "-c", "trap 'echo caught; exit 5' TERM; trap 'echo one' USR1; trap 'echo two' USR2; "
+                             "echo ready; while :; do sleep 0.05; done", report=False)
         self.assertEqual(running.line(), "ready\n")
+        for number, word in ((signal.SIGUSR1, "one\n"), (signal.SIGUSR2, "two\n"), (signal.SIGUSR1, "one\n")):
+            running.signal(number)
+            self.assertEqual(running.line(), word)
         running.signal(signal.SIGTERM)
         result = running.wait()
         self.assertEqual((result.code, result.out), (5, "caught\n"), result)
