@@ -2,6 +2,8 @@
 #include "vdisk_ext4.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define MAGIC        0xef53u
 #define STATE_VALID  1u
@@ -35,6 +37,18 @@ static uint64_t label_number(const unsigned char *label)
     return number;
 }
 
+/* Of 64 bytes at most. */
+static uint32_t growth(const unsigned char *mounted, uint64_t *ret_used)
+{
+    char text[65] = "";
+    memcpy(text, mounted, 64);
+    *ret_used = 0;
+    if (strncmp(text, VDISK_GROWS, sizeof(VDISK_GROWS) - 1) != 0)
+        return 0;
+    *ret_used = strtoull(text + sizeof(VDISK_GROWS) - 1, NULL, 10);
+    return 1;
+}
+
 int vdisk_read_super(const unsigned char bytes[VDISK_SUPER_BYTES], struct vdisk_super *ret_super)
 {
     if (half(bytes, 56) != MAGIC || word(bytes, 24) != 2) /* blocks of 1024 << 2 */
@@ -48,6 +62,7 @@ int vdisk_read_super(const unsigned char bytes[VDISK_SUPER_BYTES], struct vdisk_
         .size = label_number(bytes + 120),
         .clean = (state & STATE_VALID) != 0 && (state & STATE_ERRORS) == 0 && (incompat & WANTS_REPLAY) == 0,
     };
+    ret_super->grows = growth(bytes + 136, &ret_super->used);
     return 0;
 }
 

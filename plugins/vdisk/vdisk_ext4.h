@@ -7,11 +7,14 @@
 #define VDISK_BLOCK       4096u
 #define VDISK_SUPER_AT    1024
 #define VDISK_SUPER_BYTES 1024
+#define VDISK_GROWS       "kern grows " /* and a number, in the field of the last mount point */
 
 struct vdisk_super {
     uint64_t blocks, free_blocks, reserved;
     uint32_t clean; /* unmounted in order, no journal to replay, no errors seen */
     uint64_t size;  /* that it was made for: its label says it; 0: it does not */
+    uint32_t grows; /* it was being made larger, and that did not come to its end */
+    uint64_t used;  /* with `grows`: the blocks that files took when it was begun, modulo 2^64 */
 };
 
 /* -EINVAL for what is no ext4 with blocks of 4096 bytes. */

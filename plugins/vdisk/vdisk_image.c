@@ -319,10 +319,8 @@ static int resize(const struct vdisk_disk *disk, int fd, uint64_t bytes, struct 
 static int resize_exactly(const struct vdisk_disk *disk, int fd, const struct vdisk_super *before,
                           uint32_t kernel, struct kern_error *err)
 {
-    uint64_t used = vdisk_wanted_free(before->size, before, kernel) -
-                    before->free_blocks; /* may wrap: it is added again */
-    uint64_t bytes =
-        before->blocks * VDISK_BLOCK + vdisk_first_guess(disk->size) - vdisk_first_guess(before->size);
+    uint64_t more = before->grows ? 0 : vdisk_first_guess(disk->size) - vdisk_first_guess(before->size);
+    uint64_t bytes = before->blocks * VDISK_BLOCK + more;
     for (int guess = 0; guess < GUESSES; guess++) {
         struct vdisk_super super;
         int failed = resize(disk, fd, bytes, err);
@@ -332,12 +330,27 @@ static int resize_exactly(const struct vdisk_disk *disk, int fd, const struct vd
             return kern_fail(err, 0, "cannot make disk \"%s\" larger: resize2fs made something else",
                              disk->name);
         uint64_t next = vdisk_next_guess(super.blocks * VDISK_BLOCK, &super,
-                                         vdisk_wanted_free(disk->size, &super, kernel) - used);
+                                         vdisk_wanted_free(disk->size, &super, kernel) - before->used);
         if (next == super.blocks * VDISK_BLOCK)
             return 0;
         bytes = next;
     }
     return 0; /* a few blocks more or less */
+}
+
+/* Once it has grown, what files take cannot be told from what has been added: it is written down before, so that the next box
+ * can go on where a killed kern stopped. */
+static int begin_to_grow(const struct vdisk_disk *disk, int fd, const char *path, struct vdisk_super *before,
+                         uint32_t kernel, struct kern_error *err)
+{
+    char note[48];
+    if (before->grows)
+        return 0;
+    before->used = vdisk_wanted_free(before->size, before, kernel) -
+                   before->free_blocks; /* may wrap: it is added again */
+    (void)snprintf(note, sizeof(note), VDISK_GROWS "%" PRIu64, before->used); /* 20 digits at most */
+    const char *const words[] = {"tune2fs", "-M", note, path, NULL};
+    return run_tool(disk, words, fd, err);
 }
 
 static int grow(struct vdisk_disk *disk, const kern_values *pool, const struct place *place, int fd,
@@ -352,12 +365,14 @@ static int grow(struct vdisk_disk *disk, const kern_values *pool, const struct p
     if (failed != 0)
         return failed;
     more.size = disk->size - before.size;
-    failed = check_room(&more, pool, place, err);
+    failed = before.grows ? 0 : check_room(&more, pool, place, err); /* else it has that room already */
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);      /* fits: a number is short */
+    if (failed == 0)
+        failed = begin_to_grow(disk, fd, path, &before, kernel, err);
     if (failed == 0)
         failed = resize_exactly(disk, fd, &before, kernel, err);
-    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fits: a number is short */
     write_label(label, disk->size);
-    const char *const words[] = {"tune2fs", "-L", label, path, NULL};
+    const char *const words[] = {"tune2fs", "-L", label, "-M", "", path, NULL};
     disk->has_grown = failed == 0;
     return failed != 0 ? failed : run_tool(disk, words, fd, err);
 }
@@ -377,7 +392,7 @@ static int use_image(struct vdisk_disk *disk, const kern_values *pool, const str
     failed = check_file(disk, place, fd, &super, err);
     if (failed == 0 && !super.clean)
         failed = run_check(disk, place, fd, "-p", err);
-    if (failed == 0 && super.size < disk->size)
+    if (failed == 0 && (super.size < disk->size || super.grows))
         failed = grow(disk, pool, place, fd, kernel, err);
     if (failed == 0)
         disk->image = steal_fd(&fd);

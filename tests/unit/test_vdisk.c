@@ -44,6 +44,14 @@ static void superblocks(void **state)
     assert_int_equal(vdisk_read_super(bytes, &super), 0);
     assert_true(super.blocks == (UINT64_C(7) << 32) + 2000);
     assert_true(super.free_blocks == (UINT64_C(6) << 32) + 1900);
+    assert_int_equal(super.grows, 0);
+    memcpy(bytes + 136, "/vdisk/kern grows 3", 20); /* as the kernel writes it */
+    assert_int_equal(vdisk_read_super(bytes, &super), 0);
+    assert_int_equal(super.grows, 0);
+    memcpy(bytes + 136, "kern grows 18446744073709551615", 32);
+    assert_int_equal(vdisk_read_super(bytes, &super), 0);
+    assert_int_equal(super.grows, 1);
+    assert_true(super.used == UINT64_MAX);
 }
 
 static void what_must_be_checked_first(void **state)
