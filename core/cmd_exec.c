@@ -245,6 +245,18 @@ static void look_for_oom(const struct session *session)
     box->memory_cap = (uint64_t)core_record_number(&session->record, "limit-memory", 0);
 }
 
+/* The box's own lines go to whoever started it, or into its log. */
+static void name_blocked_call(kern_box *box, const struct core_exec_told *told)
+{
+    if (told->news != CORE_EXEC_ENDED || told->blocked_call[0] == '\0')
+        return;
+    (void)snprintf(box->blocked_call, sizeof(box->blocked_call), "%s",
+                   told->blocked_call); /* as long as that */
+    (void)snprintf(box->blocked_program, sizeof(box->blocked_program), "%s",
+                   told->blocked_program); /* as above */
+    kern_note(box, "blocked system call %s of '%s': killed", box->blocked_call, box->blocked_program);
+}
+
 static int conclude(struct session *session, struct kern_error *err)
 {
     kern_box *box = session->box;
@@ -259,6 +271,7 @@ static int conclude(struct session *session, struct kern_error *err)
     if (!box->executed)
         core_report_not_alive(box);
     look_for_oom(session);
+    name_blocked_call(box, told);
     struct core_evidence evidence = gather(session, err);
     core_classify(&evidence, &outcome);
     box->usage.cpu_us = told->news == CORE_EXEC_ENDED ? told->cpu_usec : -1;

@@ -238,6 +238,8 @@ class Filter(ExecCase):
         done = self.exec(name, "mount", "-t", "tmpfs", "x", "/tmp")
         self.assertEqual((done.code, done.fault), (159, "escape_blocked"), done)
         self.assertIn("mount", done.report["fault"]["message"])
+        self.assertEqual(done.report["fault"]["syscall"], "mount")
+        self.assertEqual(done.err, "kern: note: blocked system call mount of 'mount': killed\n")
         self.assertEqual(self.run_in(name, "echo", "on"), "on\n")
 
     def test_only_the_exec_is_blamed(self):
