@@ -147,6 +147,18 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
 }
 
 /* Needs: CAP_SYS_ADMIN and CAP_NET_ADMIN in the owner of the uts and network namespaces. */
+static long write_setting(kern_box *box, const struct setting *setting)
+{
+    /* Its file belongs to root of the machine, also in a namespace of the box's own. */
+    if (strcmp(setting->path, "sys/kernel/domainname") == 0)
+        return sys_call(SYS_setdomainname, SYS_P(setting->value), (long)strlen(setting->value), 0, 0, 0, 0);
+    int fd = sys_open(kern_child_get_proc(box), setting->path, O_WRONLY, 0);
+    long written = fd < 0 ? fd : sys_write(fd, setting->value, strlen(setting->value));
+    if (fd >= 0)
+        (void)sys_close(fd); /* procfs took the text at the write */
+    return written;
+}
+
 static int enter(kern_box *box, void *block, struct kern_error *err)
 {
     struct namespace_state *state = block;
@@ -162,10 +174,7 @@ static int enter(kern_box *box, void *block, struct kern_error *err)
         return kern_fail(err, (int)-failed, "cannot set the host name \"%s\"", state->hostname);
     for (uint32_t i = 0; i < state->setting_count; i++) {
         const struct setting *setting = &state->setting[i];
-        int fd = sys_open(kern_child_get_proc(box), setting->path, O_WRONLY, 0);
-        long written = fd < 0 ? fd : sys_write(fd, setting->value, strlen(setting->value));
-        if (fd >= 0)
-            (void)sys_close(fd); /* procfs took the text at the write */
+        long written = write_setting(box, setting);
         if (written < 0)
             return kern_fail(err, (int)-written, "cannot set \"/proc/%s\" to \"%s\"", setting->path,
                              setting->value);

@@ -208,6 +208,7 @@ class Names(BoxCase):
 
     def test_sysctl(self):
         self.assertEqual(self.shell("cat /proc/sys/kernel/msgmax", options=["--sysctl", "kernel.msgmax=4242"]), "4242\n")
+        self.assertEqual(self.shell("cat /proc/sys/kernel/domainname", options=["--sysctl", "kernel.domainname=lab"]), "lab\n")
 
     def test_only_namespaced_settings(self):
         for word in ("kernel.core_pattern=x", "vm.swappiness=1", "kernel.hostname=x", "nosuch.knob=1", "net",
