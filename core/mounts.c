@@ -327,8 +327,9 @@ static int give_ids(const struct core_mount *mount, int tree, int userns, struct
     kern_fail(err, -failed,
               "cannot give the box's ids to \"%s\": its file system does not take idmapped mounts",
               mount->source);
-    kern_hint(err, "use a directory on ext4, xfs, btrfs or tmpfs, or --userns=keep (ids of the box are then "
-                   "ids of the host)");
+    kern_hint(err,
+              "use a directory on ext4, xfs or btrfs (from Linux 6.3 on tmpfs too), or --userns=keep (ids of "
+              "the box are then ids of the host)");
     return failed;
 }
 

@@ -33,6 +33,7 @@ static int open_pool(const struct vdisk_disk *disk, const kern_values *pool, str
                      struct kern_error *err)
 {
     struct stat st;
+    struct statvfs fs;
     place->path = kern_get_string(pool, "path");
     place->fd = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (place->fd < 0) {
@@ -40,6 +41,8 @@ static int open_pool(const struct vdisk_disk *disk, const kern_values *pool, str
         kern_hint(err, "mkdir -p -m 700 '%s'", place->path);
         return -ENOENT;
     }
+    if (fstatvfs(place->fd, &fs) == 0 && (fs.f_flag & ST_RDONLY) != 0) /* no other change would mend it */
+        return kern_refuse(err, EROFS, "cannot use disk pool \"%s\": \"%s\"", disk->pool, place->path);
     if (fstat(place->fd, &st) != 0 || (st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & 022) != 0) {
         kern_refuse(err, 0, "cannot use disk pool \"%s\": others may write to \"%s\"", disk->pool,
                     place->path);
@@ -74,8 +77,6 @@ static int check_room(const struct vdisk_disk *disk, const kern_values *pool, co
     uint64_t image = vdisk_first_guess(disk->size);
     if (fstatvfs(place->fd, &fs) != 0)
         return kern_refuse(err, errno, "cannot look at disk pool \"%s\" (\"%s\")", disk->pool, place->path);
-    if ((fs.f_flag & ST_RDONLY) != 0)
-        return kern_refuse(err, EROFS, "cannot make a disk in pool \"%s\" (\"%s\")", disk->pool, place->path);
     uint64_t there = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (image > there)
         return kern_refuse(err, ENOSPC,

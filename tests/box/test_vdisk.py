@@ -268,6 +268,10 @@ class Loop(Disks):
         file = self.file()
         self.refused("vdisk:d", env=self.config(self.profile("d", "2m", backend="pool"), file), parts=["Not a directory"])
         self.refused("vdisk:d", env=self.config(self.profile("d", "2m", backend="pool"), "/proc"), parts=["/proc"])
+        fixed = self.folder()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,mode=777", "none", fixed], check=True)
+        self.addCleanup(subprocess.run, ["umount", fixed], check=True)
+        self.refused("vdisk:d", env=self.config(self.profile("d", "2m", backend="pool"), fixed), parts=[fixed, "Read-only file system"])
         env = self.own_config(f'[[disk]]\nid = "big"\npath = "{self.pool()}"\n' + self.profile("d", "60t", backend="big"))
         self.refused("vdisk:d", env=env, parts=["cannot make disk \"d\""])
 
