@@ -134,18 +134,19 @@ static int find_place(const char *name, char path[PATH_MAX], int *ret_folder, co
     return 0;
 }
 
-/* "#! INTERPRETER [ARGUMENT]", as the kernel cuts it: the argument is all the rest, without the blanks around it. `whole`: the file has
- * no more than this. */
+/* "#! INTERPRETER [ARGUMENT]", as the kernel cuts it: the argument is all the rest without the blanks around it, and ends where the
+ * kernel reads no further. `whole`: the file has no more than this. */
 static int cut_line(char *line, bool whole, char **ret_interpreter, char **ret_argument)
 {
     char *end = strchr(line, '\n');
     char *word = line + 2 + strspn(line + 2, " \t");
     size_t length = strcspn(word, " \t\n");
     if (length == 0 || (end == NULL && !whole && word[length] == '\0'))
-        return -ENOEXEC; /* cut off: who knows what it says */
-    if (end == NULL)
-        end = line + strlen(line);
-    while (end > word && (end[-1] == ' ' || end[-1] == '\t'))
+        return -ENOEXEC;     /* cut off: who knows what it says */
+    bool open = end == NULL; /* only an end of the line ends the blanks in front of it */
+    if (open)
+        end = whole ? line + strlen(line) : line + LINE_MOST - 1;
+    while (!(open && whole) && end > word && (end[-1] == ' ' || end[-1] == '\t'))
         end--;
     *end = '\0';
     char *rest = word + length < end ? word + length : end;

@@ -109,6 +109,7 @@ class Cases(Hostile):
         scripts = {"a/plain": "#!/bin/sh\necho $0 $#\n", "a/argued": "#!  /bin/sh   -e -u  \necho no\n", "a/cut": "#!/bin/busybox echo",
                    "a/chain": "#!/a/twice one two\n", "a/twice": "#!/bin/busybox echo\n", "a/loop": "#!/a/loop\n",
                    "a/round": "#!/a/round again\n", "a/inside": "#!/bin/busybox/sh\n", "a/edge": "#!" + "/" * 242 + "bin/echo\n",
+                   "a/wide": "#!/bin/echo c" + "b" * 400 + "\n",
                    "a/none": "#!/a/missing\n", "a/empty": "", "a/foreign": "\x7fELF\2\1\1" + "\0" * 9 + "\2\0\xf3\0" + "\0" * 44}
         for name, text in scripts.items():
             os.makedirs(f"{root}/a", exist_ok=True)
@@ -125,6 +126,7 @@ class Cases(Hostile):
                                 ("/a/chain", 0, "/a/twice one two /a/chain x y"), ("/a/argued", 2, ""), ("/a/loop", 126, "too many links"),
                                 ("/a/round", 126, "too many links"), ("/a/circle", 126, "too many links"),
                                 ("/a/inside", 127, "loader is not in the box"), ("/a/edge", 0, "/a/edge x y"),
+                                ("/a/wide", 0, "c" + "b" * 242 + " /a/wide x y"),
                                 ("/a/none", 127, "loader is not in the box"), ("/a/empty", 126, "not a program"),
                                 ("/a/foreign", 126, "built for riscv64"), ("/a/unmarked", 126, "Permission denied"),
                                 ("/a", 126, ""), ("nothing", 127, "not found")):
