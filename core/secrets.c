@@ -86,11 +86,17 @@ static int read_secret(const struct core_secret *secret, char *bytes, size_t *re
     return 0;
 }
 
-static int remember(kern_box *box, const char *text, char *bytes, struct kern_error *err)
+static int remember(kern_box *box, const char *text, char *bytes, bool *typed, struct kern_error *err)
 {
     struct core_secret secret;
     struct core_secret_file *file = &box->secret[box->secret_count];
     int failed = core_secret_parse(text, &secret, err);
+    if (failed == 0 && strcmp(secret.path, "-") == 0) {
+        if (*typed)
+            return kern_refuse(err, 0, "cannot use --secret \"%s\": another one has standard input already",
+                               text);
+        *typed = true;
+    }
     if (failed == 0)
         failed = read_secret(&secret, bytes, &file->length, err);
     if (failed != 0)
@@ -112,8 +118,9 @@ static int read_all(kern_box *box, uint32_t count, struct kern_error *err)
     if (bytes == NULL || box->secret == NULL)
         return kern_fail(err, ENOMEM, "cannot read the secrets");
     int failed = 0;
+    bool typed = false;
     for (uint32_t i = 0; failed == 0 && i < count; i++)
-        failed = remember(box, kern_get_item(&box->options, "secret", i), bytes, err);
+        failed = remember(box, kern_get_item(&box->options, "secret", i), bytes, &typed, err);
     explicit_bzero(bytes, SECRET_MOST + 1);
     return failed;
 }

@@ -453,6 +453,7 @@ class Secrets(LifeCase):
         self.refused("--secret", self.folder(mode=0o700) + ":x", parts=["not a regular file"])
         for word in ("", ":x", "=-", "../x=-", f"{secret}:a/b", f"{secret}:.x"):
             self.refused("--secret", word, parts=["cannot use --secret"])
+        self.refused("--secret", "a=-", "--secret", "b=-", parts=['--secret "b=-"', "standard input already"])
 
 
 @as_root_and_user
