@@ -96,7 +96,7 @@ static void on_news(struct session *session)
     } else if (told.news == CORE_EXEC_STARTED) {
         box->executed = true;
         box->exec_ns = core_now_ns();
-        kern_close_fd(&box->alive_fd); /* contract: end of file at the workload's exec */
+        core_report_executed(box);
     } else {
         session->told = told;
         session->refused = told.news == CORE_EXEC_REFUSED;

@@ -105,6 +105,14 @@ void core_report_alive(kern_box *box)
     tell_alive(box, 'A');
 }
 
+void core_report_executed(kern_box *box)
+{
+    struct stat st;
+    if (box->alive_fd >= 0 && fstat(box->alive_fd, &st) == 0 && S_ISREG(st.st_mode))
+        tell_alive(box, 'E');
+    kern_close_fd(&box->alive_fd);
+}
+
 void core_report_not_alive(kern_box *box)
 {
     tell_alive(box, 'F');

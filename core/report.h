@@ -9,6 +9,8 @@
 int core_report_open(kern_box *box, struct kern_error *err);
 /* The byte A: kern has accepted KERN_ALIVE_FD. */
 void core_report_alive(kern_box *box);
+/* End of file, or in a regular file, which has none, the byte E: the command was executed. */
+void core_report_executed(kern_box *box);
 /* Any other byte: the setup failed. */
 void core_report_not_alive(kern_box *box);
 void core_report_started(kern_box *box, const struct core_outcome *outcome);

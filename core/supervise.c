@@ -12,6 +12,7 @@
 #include "execs.h"
 #include "records.h"
 #include "registry.h"
+#include "report.h"
 #include "restart.h"
 #include "signals.h"
 #include "sys.h"
@@ -311,7 +312,7 @@ static bool on_channel(kern_box *box)
         box->exec_ns = core_now_ns();
         core_event(
             box, &(struct kern_event){.struct_size = sizeof(struct kern_event), .event = KERN_EVENT_STARTED});
-        kern_close_fd(&box->alive_fd); /* contract: end of file at the workload's exec */
+        core_report_executed(box);
         /* A change of ids in the box made the memory that it shared with kern private to root, and kern's own /proc with it. */
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* only a signal's answer would be less gentle without */
         if (box->described)                       /* it was slow to start */

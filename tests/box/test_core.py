@@ -4,6 +4,7 @@ command, --workdir, --timeout, --init, signals, and a box without a command."""
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -153,6 +154,13 @@ class Descriptors(BoxCase):
         self.assertTrue(kerntest.eventually(lambda: not running.pipes["alive"].thread.is_alive()))
         running.signal(signal.SIGTERM)
         self.assertEqual(running.wait().code, 143)
+
+    def test_alive_in_a_regular_file(self):
+        for words, said in ((["true"], b"AE"), (["sh", "-c", "exit 3"], b"AE"), (["nosuch"], b"AF")):
+            with self.subTest(words), tempfile.TemporaryFile() as file:
+                self.rooted(*words, env={"KERN_ALIVE_FD": str(file.fileno())}, pass_fds=(file.fileno(),))
+                file.seek(0)
+                self.assertEqual(file.read(), said)
 
     def test_alive_tells_of_a_failed_setup(self):
         result = self.rooted("nosuch", alive=True)

@@ -10,6 +10,7 @@ const { randomBytes } = require("node:crypto");
 const { SandboxError } = require("./errors.js");
 
 const REPORT_LIMIT = 4 << 20;
+const O_TMPFILE = 0o20000000 | fs.constants.O_DIRECTORY; // Node has no name for it; the same on all its architectures
 const GRACE = 2000; // milliseconds that kern has to end a box and write its report, after it was told to
 
 // What a stream said: all of it up to the cap, else the head and the tail.
@@ -71,6 +72,11 @@ function memoryFile(name) {
   const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;
   let problem = null;
   for (const folder of ["/dev/shm", os.tmpdir()]) {
+    try {
+      return fs.openSync(folder, O_RDWR | O_TMPFILE | O_EXCL, 0o600);
+    } catch {
+      // a file system without nameless files: one whose name goes at once
+    }
     const file = path.join(folder, `${name}-${process.pid}-${randomBytes(8).toString("hex")}`);
     try {
       const fd = fs.openSync(file, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
@@ -90,27 +96,30 @@ class Running {
     this.out = this.err = null;
     this.early = [[], []];
     this.reportData = Buffer.alloc(0);
-    this.reportFd = memoryFile("kern-report");
+    this.files = []; // the report's, and KERN_ALIVE_FD's unless somebody waits for what that says: then it is a pipe
     this.aliveSaid = "";
     this.executed = null;
     this.toldToEnd = false;
     this.exited = false;
-    this.onExecuted = onExecuted || null;
-    const environment = { ...process.env, ...env, KERN_ALIVE_FD: "4" };
-    delete environment.KERN_STARTED_FD;
+    this.onExecuted = onExecuted;
+    // Node itself reads all variables of its own process, behind these: a copy of them here would be one more.
+    const environment = { __proto__: process.env, ...env, KERN_ALIVE_FD: "4", KERN_STARTED_FD: undefined };
     this.waiting = new Set(); // a kernel's box is waited for at each cell: its one `done` would keep what each wait left on it
     try {
+      this.files.push(memoryFile("kern-report"));
+      if (this.onExecuted === null) this.files.push(memoryFile("kern-alive"));
       this.process = spawn(kern, [...words, "--report", "fd:3", "--", ...command], {
-        stdio: [stdin === null ? "ignore" : stdin, "pipe", "pipe", this.reportFd, "pipe"], env: environment, detached: true,
+        stdio: [stdin === null ? "ignore" : stdin, "pipe", "pipe", this.files[0], this.files[1] ?? "pipe"], env: environment, detached: true,
       });
     } catch (problem) {
-      this._takeReport();
+      this._takeFiles();
+      if (problem instanceof SandboxError) throw problem;
       throw new SandboxError(`cannot start '${kern}': ${problem.code || problem.message}`);
     }
     this.done = new Promise((resolve, reject) => {
       this.process.once("error", (problem) => {
         this._executed(false);
-        this._takeReport();
+        this._takeFiles();
         reject(new SandboxError(`cannot start '${kern}': ${problem.code || problem.message}`));
       });
       this.process.once("exit", (code, signal) => this._exit(code, signal, resolve));
@@ -123,10 +132,11 @@ class Running {
     const [, out, err, , alive] = this.process.stdio;
     this.streams = [];
     if (!out) return;
-    this.streams = [out, err, alive];
+    this.streams = alive ? [out, err, alive] : [out, err];
     for (const stream of this.streams) stream.on("error", () => {});
     out.on("data", (data) => (this.out === null ? this.early[0].push(data) : this.out.add(data)));
     err.on("data", (data) => (this.err === null ? this.early[1].push(data) : this.err.add(data)));
+    if (!alive) return;
     alive.on("data", (data) => (this.aliveSaid += data.toString("latin1").slice(0, 64)));
     alive.once("end", () => this._executed(this.aliveSaid === "A"));
   }
@@ -141,9 +151,9 @@ class Running {
   _exit(code, signal, resolve) {
     this.exited = true;
     const result = code === null ? 128 + (os.constants.signals[signal] || 0) : code;
-    this._takeReport();
+    this._takeFiles();
     const { streams } = this;
-    let open = streams.filter((stream) => !stream.destroyed && !stream.readableEnded).length;
+    const open = new Set(streams.filter((stream) => !stream.destroyed && !stream.readableEnded));
     let timer = null;
     const finish = () => {
       clearTimeout(timer);
@@ -151,12 +161,11 @@ class Running {
       this._executed(false);
       resolve(result);
     };
-    if (open === 0) return finish();
+    if (open.size === 0) return finish();
     timer = setTimeout(finish, 200); // only somebody outside of the box could still hold a pipe
-    for (const stream of streams) {
-      if (stream.destroyed || stream.readableEnded) continue;
-      stream.once("close", () => --open === 0 && finish());
-      stream.once("end", () => stream.destroy());
+    for (const stream of open) {
+      const over = () => open.delete(stream) && open.size === 0 && finish();
+      stream.once("end", over).once("close", over);
     }
   }
 
@@ -224,13 +233,19 @@ class Running {
     }
   }
 
-  _takeReport() {
-    const fd = this.reportFd;
-    this.reportFd = -1;
-    if (fd < 0) return;
-    const data = Buffer.alloc(Math.min(fs.fstatSync(fd).size, REPORT_LIMIT));
-    this.reportData = data.subarray(0, fs.readSync(fd, data, 0, data.length, 0));
-    fs.closeSync(fd);
+  // Takes what the files hold, and closes them. Of the other, only a kern that left no report makes a difference.
+  _takeFiles() {
+    const [report, alive] = this.files.splice(0);
+    if (report === undefined) return;
+    const read = (fd) => {
+      const data = Buffer.alloc(Math.min(fs.fstatSync(fd).size, REPORT_LIMIT));
+      return data.subarray(0, fs.readSync(fd, data, 0, data.length, 0));
+    };
+    this.reportData = read(report);
+    fs.closeSync(report);
+    if (alive === undefined) return;
+    if (this.reportData.length === 0) this._executed(read(alive).toString("latin1") === "AE");
+    fs.closeSync(alive);
   }
 
   report() {
