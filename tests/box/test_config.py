@@ -69,20 +69,20 @@ class Mistakes(BoxCase):
 @as_root_and_user
 class Choice(BoxCase):
     def test_order(self):
-        own = self.own_config("[box]\nnice = 1\n")
-        named, chosen = self.file("[box]\nnice = 2\n", "a.toml"), self.file("[box]\nnice = 3\n", "b.toml")
-        self.assertEqual(self.output("probe", "nice", rooted=True, env=own), "1\n")
+        own = self.own_config("[box]\nnice = 11\n")
+        named, chosen = self.file("[box]\nnice = 12\n", "a.toml"), self.file("[box]\nnice = 13\n", "b.toml")
+        self.assertEqual(self.output("probe", "nice", rooted=True, env=own), "11\n")
         env = {**own, "KERN_CONFIG": named}
-        self.assertEqual(self.output("probe", "nice", rooted=True, env=env), "2\n")
-        self.assertEqual(self.output("probe", "nice", rooted=True, env=env, options=["--config", chosen]), "3\n")
-        self.assertEqual(self.output("probe", "nice", rooted=True, env=env, options=["--config=" + chosen, "--nice=4"]), "4\n")
+        self.assertEqual(self.output("probe", "nice", rooted=True, env=env), "12\n")
+        self.assertEqual(self.output("probe", "nice", rooted=True, env=env, options=["--config", chosen]), "13\n")
+        self.assertEqual(self.output("probe", "nice", rooted=True, env=env, options=["--config=" + chosen, "--nice=14"]), "14\n")
 
     def test_home(self):
         home = self.folder()
         os.makedirs(home + "/.config/kern")
-        kerntest.write(home + "/.config/kern/kern.toml", "[box]\nnice = 6\n")
+        kerntest.write(home + "/.config/kern/kern.toml", "[box]\nnice = 16\n")
         kerntest.give(home, self.me)
-        self.assertEqual(self.output("probe", "nice", rooted=True, env={"HOME": home, "XDG_CONFIG_HOME": ""}), "6\n")
+        self.assertEqual(self.output("probe", "nice", rooted=True, env={"HOME": home, "XDG_CONFIG_HOME": ""}), "16\n")
 
     def test_what_somebody_elses_file_may_not_set(self):
         outside = self.folder()
@@ -120,11 +120,11 @@ class Lists(BoxCase):
         env = self.own_config(f"""[box]
             hostname = "lab"\nread-only = true\nworkdir = "/tmp"\ntmpfs = ["/t:1m"]\nvolume = ["{data}:/v:ro"]
             add-host = ["db:192.0.2.7"]\nenv = ["A=b"]\nulimit = ["nofile=77"]\ncap-drop = ["ALL"]\npids-limit = 99
-            timeout = 30\ninit = true\nquiet = true\nnice = 4\n""")
+            timeout = 30\ninit = true\nquiet = true\nnice = 14\n""")
         out = self.shell("hostname; pwd; ls -d /t /v; echo $A; ulimit -n; nice; grep CapEff /proc/self/status; cat /etc/hosts",
                          env=env, rooted=False)
         lines = out.splitlines()
-        self.assertEqual(lines[:7], ["lab", "/tmp", "/t", "/v", "b", "77", "4"])
+        self.assertEqual(lines[:7], ["lab", "/tmp", "/t", "/v", "b", "77", "14"])
         self.assertEqual(lines[7].split()[1], "0" * 16)
         self.assertIn(["192.0.2.7", "db"], [line.split() for line in lines])
 
