@@ -5,6 +5,7 @@
 #include "audit_line.h"
 #include "kern/cleanup.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,6 +21,7 @@ struct audit_state {
     dev_t device;
     ino_t inode;
     uint64_t lines, lost;
+    int why; /* errno of the line that could not be written; 0: it was cut short */
 };
 
 /* ---- Where lines go ---- */
@@ -102,6 +104,7 @@ static void write_line(kern_box *box, struct audit_state *state, struct audit_li
         state->lines++;
         return;
     }
+    state->why = put < 0 ? errno : 0;
     if (state->lost++ == 0)
         kern_warn(box, "the audit record in \"%s\" is not complete", state->name);
 }
@@ -165,7 +168,8 @@ static int audit_prepare(kern_box *box, void *data, struct kern_error *err)
         audit_line_item(&line, kern_box_command(box, i));
     audit_line_list_end(&line);
     write_line(box, state, &line);
-    return state->lost == 0 ? 0 : kern_refuse(err, 0, "cannot write the audit record to \"%s\"", path);
+    return state->lost == 0 ? 0
+                            : kern_refuse(err, state->why, "cannot write the audit record to \"%s\"", path);
 }
 
 static void audit_teardown(kern_box *box, void *data, const struct kern_outcome *outcome)

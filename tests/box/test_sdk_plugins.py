@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -39,6 +40,14 @@ class Audit(BoxCase):
             self.assertEqual(line["box"], result.report["box"])
             self.assertRegex(line["time"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+
+    def test_a_full_disk_is_named(self):
+        path = kerntest.write(self.own_folder() + "/audit", " " * 8192)
+        kerntest.give(os.path.dirname(path), self.me)
+        result = self.rooted("true", options=["--audit", path], report=False,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
+        self.assertEqual(result.code, 1, result)
+        self.assertIn(f'cannot write the audit record to "{path}": File too large', result.err)
 
     def test_it_appends(self):
         path = self.own_folder() + "/audit"
