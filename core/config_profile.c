@@ -305,6 +305,25 @@ static int make_schema(struct config_schema *schema, const char *name, const str
     return r < 0 ? r : config_schema_finish(schema, err);
 }
 
+static int check_defaults(const struct core_config *config, const struct config_kind *kind,
+                          struct kern_error *err)
+{
+    const struct config_table *first = NULL;
+    if (config_schema_option(&kind->pool_schema, "default") == NULL)
+        return 0;
+    for (size_t i = 0; i < kind->pool_count; i++) {
+        const struct config_table *pool = &kind->pool[i];
+        if (!config_table_is_true(pool, "default"))
+            continue;
+        if (first != NULL)
+            return kern_refuse(err, 0, "%s: pool \"%s\" cannot be the default: pool \"%s\" is",
+                               at_node(config, pool->node).text, config_table_text(pool, "id"),
+                               config_table_text(first, "id"));
+        first = pool;
+    }
+    return 0;
+}
+
 static int fill_kind(const struct core_config *config, struct config_kind *kind, struct kern_error *err)
 {
     int r = make_schema(&kind->profile_schema, kind->name, kind->options, KERN_OPT_PROFILE, err);
@@ -318,6 +337,8 @@ static int fill_kind(const struct core_config *config, struct config_kind *kind,
         r = check_names(config, kind->profile, kind->profile_count, "name", err);
     if (r == 0)
         r = check_names(config, kind->pool, kind->pool_count, "id", err);
+    if (r == 0)
+        r = check_defaults(config, kind, err);
     if (r == 0)
         r = check_backends(config, kind, err);
     return r < 0 ? r : check_chains(config, kind, err);

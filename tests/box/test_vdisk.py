@@ -91,6 +91,10 @@ class Ram(Disks):
             self.assertEqual(result.code, 1, result)
             self.assertIn(part, result.err)
 
+    def test_one_pool_is_the_default(self):
+        pools = "".join(f'[[disk]]\nid = "{name}"\npath = "{self.pool()}"\ndefault = true\n' for name in "ab")
+        self.refused("vdisk:d", env=self.own_config(pools + self.profile("d", "2m")), parts=['"b" cannot be the default', '"a" is'])
+
     def test_a_plan_makes_nothing(self):
         pool = self.pool()
         env = self.config(self.profile("d", "2m", backend="pool", persistent="true"), pool)
