@@ -186,17 +186,19 @@ test("a box that somebody stops is killed", async () => {
   });
 });
 
-test("a kern that is killed leaves no report, but whether the command was executed", async (t) => {
+test("a kern that is killed leaves no report, but whether the command was executed", async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "kern-killed-"));
   const usual = process.env.KERN_BIN;
-  t.after(() => {
+  try {
+    for (const [said, env, type] of [["A", {}, "startup_failed"], ["AE", {}, "killed"], ["AF", { X: "1" }, "startup_failed"], ["A", { X: "1" }, "killed"]]) {
+      process.env.KERN_BIN = path.join(folder, `${said}-${type}`);
+      const text = `#!/bin/sh\n[ "$1" != --version ] || exec echo kern 9.0.0\nprintf ${said} >&4\nexec 4>&-\nkill -9 $$\n`;
+      fs.writeFileSync(process.env.KERN_BIN, text, { mode: 0o755 });
+      await kern.withSandbox({ ...HOST, env }, async (sandbox) => assert.equal((await sandbox.run(["true"])).fault.type, type));
+    }
+  } finally {
     process.env.KERN_BIN = usual;
     fs.rmSync(folder, { recursive: true });
-  });
-  for (const [said, env, type] of [["A", {}, "startup_failed"], ["AE", {}, "killed"], ["AF", { X: "1" }, "startup_failed"], ["A", { X: "1" }, "killed"]]) {
-    process.env.KERN_BIN = path.join(folder, `${said}-${type}`);
-    fs.writeFileSync(process.env.KERN_BIN, `#!/bin/sh\n[ "$1" != --version ] || exec echo kern 9.0.0\nprintf ${said} >&4\nexec 4>&-\nkill -9 $$\n`, { mode: 0o755 });
-    await kern.withSandbox({ ...HOST, env }, async (sandbox) => assert.equal((await sandbox.run(["true"])).fault.type, type));
   }
 });
 
