@@ -47,7 +47,8 @@ static int exec_along_path(kern_box *box, char *tried, size_t size)
             int failed = core_program_execute(box, tried);
             if (failed != -ENOENT && failed != -ENOTDIR && failed != -EACCES)
                 return failed;
-            if (failed == -EACCES || sys_call(SYS_faccessat, AT_FDCWD, SYS_P(tried), 0, 0, 0, 0) == 0)
+            /* A directory that may not be searched has nothing to be found in. */
+            if (sys_call(SYS_faccessat, AT_FDCWD, SYS_P(tried), 0, 0, 0, 0) == 0)
                 result = failed == -EACCES ? failed : -ELIBBAD; /* it is there, its interpreter is not */
             if (result == -ELIBBAD)
                 return result;

@@ -38,6 +38,11 @@ class ExitCodes(BoxCase):
                 self.assertTrue(result.err.startswith("kern: cannot start") or "kern: cannot start" in result.err)
                 self.assertEqual(result.fault, "exec_failed")
 
+    def test_a_path_that_may_not_be_searched(self):
+        options = ["-v", f"{self.folder(mode=0)}:/closed", "-e", "PATH=/closed:/bin", "--cap-drop", "ALL"]
+        self.assert_failed(self.rooted("nosuch", options=options), 127, "not found")
+        self.assertEqual(self.rooted("true", options=options).code, 0)
+
     def test_not_executable(self):
         for command in ("/etc/passwd", "/etc"):
             with self.subTest(command):
