@@ -224,6 +224,19 @@ static void print_rows(const struct world *world)
         print_row(&world->row[i], &widths);
 }
 
+static void put_bounds(struct core_json *json, const struct kern_option *option)
+{
+    if (option->min == 0 && option->max == 0)
+        return;
+    if (option->type == KERN_FLOAT) {
+        core_json_double(json, "min", (double)option->min / 1000);
+        core_json_double(json, "max", (double)option->max / 1000);
+        return;
+    }
+    core_json_int(json, "min", option->min);
+    core_json_int(json, "max", option->max);
+}
+
 static void add_option(struct core_json *json, const struct kern_option *option)
 {
     static const struct {
@@ -245,10 +258,7 @@ static void add_option(struct core_json *json, const struct kern_option *option)
         if ((option->flags & places[i].flag) != 0)
             core_json_string(json, NULL, places[i].place);
     core_json_close(json, ']');
-    if (option->min != 0 || option->max != 0) {
-        core_json_int(json, "min", option->min);
-        core_json_int(json, "max", option->max);
-    }
+    put_bounds(json, option);
     core_json_bool(json, "list", (option->flags & KERN_OPT_LIST) != 0);
     core_json_bool(json, "required", (option->flags & KERN_OPT_REQUIRED) != 0);
     core_json_bool(json, "available", (option->flags & KERN_OPT_LATER) == 0);

@@ -46,6 +46,7 @@ static bool is_name(const char *text)
 
 static int check_words(const struct words *words, struct kern_error *err)
 {
+    const struct kern_plugin table = {.name = words->name, .profile = words->kind};
     cleanup(core_catalog_clear) struct core_catalog catalog = {0};
     if (!is_name(words->name) || (words->kind != NULL && !is_name(words->kind)))
         return kern_refuse(
@@ -60,7 +61,15 @@ static int check_words(const struct words *words, struct kern_error *err)
         return kern_refuse(err, 0, "there is a plugin \"%s\" already: it ships with kern", words->name);
     if (words->kind != NULL && core_catalog_kind(&catalog, words->kind) != NULL)
         return kern_refuse(err, 0, "the kind \"%s\" is served by a plugin that ships with kern", words->kind);
-    return 0;
+    /* The build of the project makes targets of these names. */
+    static const char *const targets[] = {"all", "clean", "help", "install", "package", "test", "unit", NULL};
+    for (const char *const *target = targets; *target != NULL; target++)
+        if (strcmp(words->name, *target) == 0)
+            return kern_refuse(err, 0,
+                               "\"%s\" cannot be the name of a plugin: cmake has a target of that name",
+                               words->name);
+    struct core_plugin *plugin = NULL;
+    return core_catalog_add(&catalog, &table, words->name, &plugin, err);
 }
 
 static int open_templates(int *ret_fd, struct kern_error *err)

@@ -432,6 +432,8 @@ static int call_guarded(struct judging *judging)
     *judging->err = (struct kern_error){0}; /* half a message, perhaps */
     if (ended == CORE_GUARD_LEFT)
         return kern_fail(judging->err, 0, "plugin %s ended the process in check", judging->plugin->name);
+    if (ended == CORE_GUARD_HUNG)
+        return kern_fail(judging->err, 0, "plugin %s did not end in check", judging->plugin->name);
     return kern_fail(judging->err, 0, "plugin %s crashed in check: %s (signal %d)", judging->plugin->name,
                      sigdescr_np(ended), ended);
 }

@@ -21,6 +21,7 @@
 /* A teardown may use this long; with a deadline what is left of it, but at least the second. */
 #define TEARDOWN_MS       10000
 #define TEARDOWN_LEAST_MS 1000
+#define ALONE_MS          10000 /* and what runs of a plugin without a box */
 #define EXIT_BUILD        125
 
 struct core_guard {
@@ -38,6 +39,7 @@ struct core_guard {
 
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 static const int stops[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+static const int alone_stops[] = {SIGALRM, SIGTERM, SIGINT};
 
 static struct core_guard *guard_here(void)
 {
@@ -150,7 +152,7 @@ void core_guard_leaving(const char *function, int code)
     if ((uintptr_t)__builtin_frame_address(0) < guard->frame)
         siglongjmp(guard->back, 1);
     core_log_failure("%s: the plugin ended kern's thread in a hook",
-                     guard->name != NULL ? guard->name : "a plugin");
+                     guard->name != NULL ? guard->name : "a plugin of kern.toml");
     sys_exit(guard->exit_code);
 }
 
@@ -164,6 +166,8 @@ static void on_exit_of(int code, void *unused)
 int core_guard_alone(void (*fn)(void *), void *arg)
 {
     struct sigaction crash = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK | SA_NODEFER};
+    struct sigaction stop = {.sa_handler = on_stop, .sa_flags = SA_ONSTACK};
+    struct sigaction before_stop[sizeof(alone_stops) / sizeof(alone_stops[0])];
     struct sigaction before[sizeof(crashes) / sizeof(crashes[0])];
     struct core_guard *guard = make_guard();
     if (guard == NULL) {
@@ -172,15 +176,25 @@ int core_guard_alone(void (*fn)(void *), void *arg)
     }
     for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
         (void)sigaction(crashes[i], &crash, &before[i]); /* valid signals */
+    for (size_t i = 0; i < sizeof(alone_stops) / sizeof(alone_stops[0]); i++)
+        if (sigaction(alone_stops[i], &stop, &before_stop[i]) == 0 && before_stop[i].sa_handler == SIG_IGN)
+            (void)sigaction(alone_stops[i], &before_stop[i], NULL); /* what the caller ignores stays so */
+    set_timer(ALONE_MS);
     guard->frame = (uintptr_t)__builtin_frame_address(0);
     if (sigsetjmp(guard->back, 1) == 0) {
         guard->armed = 1;
         fn(arg);
     }
-    int ended = guard->left != NULL ? CORE_GUARD_LEFT : guard->struck;
+    set_timer(0);
+    int ended = guard->left != NULL ? CORE_GUARD_LEFT : guard->again ? CORE_GUARD_HUNG : guard->struck;
+    int asked = ended != CORE_GUARD_HUNG ? guard->asked : 0;
+    for (size_t i = 0; i < sizeof(alone_stops) / sizeof(alone_stops[0]); i++)
+        (void)sigaction(alone_stops[i], &before_stop[i], NULL); /* as it was */
     for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
         (void)sigaction(crashes[i], &before[i], NULL); /* as it was */
     drop_guard(guard);
+    if (asked != 0)
+        (void)raise(asked); /* it was meant for kern */
     return ended;
 }
 

@@ -23,8 +23,10 @@ void core_guard_teardown(kern_box *box, struct core_plugin *plugin, const struct
 /* A callback of a plugin, from the loop: fn(arg). One that crashes or hangs ends the box, and box->plugin_lost names it. */
 void core_guard_callback(kern_box *box, struct core_plugin *plugin, void (*fn)(void *), void *arg);
 
-/* Code of a plugin while there is no box: fn(arg). Returns 0, the signal that it crashed with, or that it meant to end the process. */
+/* Code of a plugin while there is no box: fn(arg). Returns 0, the signal that it crashed with, that it meant to end the process, or
+ * that it had not come to its end after 10 s, or a moment after SIGINT or SIGTERM. */
 #define CORE_GUARD_LEFT (-1)
+#define CORE_GUARD_HUNG (-2)
 int core_guard_alone(void (*fn)(void *), void *arg);
 /* The same for the opening of a plugin, which runs its constructors. Once this was called, kern itself must end with _exit(). */
 int core_guard_opening(void (*fn)(void *), void *arg);
@@ -37,7 +39,7 @@ void core_guard_leaving(const char *function, int code);
 bool core_guard_debugs(const kern_box *box);
 
 struct core_hook_state {
-    uint64_t mask, ignored, caught;
+    uint64_t mask, ignored, caught, handlers;
     uint32_t threads, children, umask;
     char folder[256], locale[256];
 };

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,17 @@ static uint32_t count_words(const char *text)
     return count;
 }
 
+/* One number for what all signals do: a handler in the place of kern's own changes no bit of /proc/self/status. */
+static uint64_t sum_handlers(void)
+{
+    uint64_t sum = 0;
+    struct sigaction now;
+    for (int number = 1; number < NSIG; number++)
+        if (sigaction(number, NULL, &now) == 0)
+            sum = sum * 31 + (uintptr_t)now.sa_handler;
+    return sum;
+}
+
 void core_hookcheck_before(int proc, struct core_hook_state *ret_before)
 {
     struct core_hook_state state = {0};
@@ -46,6 +58,7 @@ void core_hookcheck_before(int proc, struct core_hook_state *ret_before)
     state.ignored = hex_after(text, "\nSigIgn:", 16);
     /* 32 and 33 are libc's own, for threads. */
     state.caught = hex_after(text, "\nSigCgt:", 16) & ~(UINT64_C(3) << 31);
+    state.handlers = sum_handlers();
     state.threads = (uint32_t)hex_after(text, "\nThreads:", 10);
     state.umask = (uint32_t)hex_after(text, "\nUmask:", 8);
     read_text(proc, "thread-self/children", text, sizeof(text));
@@ -65,7 +78,7 @@ uint32_t core_hookcheck_differs(int proc, const struct core_hook_state *before)
         now.threads > before->threads,
         now.children > before->children,
         now.mask != before->mask,
-        now.ignored != before->ignored || now.caught != before->caught,
+        now.ignored != before->ignored || now.caught != before->caught || now.handlers != before->handlers,
         now.umask != before->umask,
         strcmp(now.folder, before->folder) != 0,
         strcmp(now.locale, before->locale) != 0,

@@ -87,6 +87,13 @@ static int check_options(const struct kern_plugin *table, const char *path, stru
     return 0;
 }
 
+/* Of a-z, 0-9 and -, for it stands in flags, tokens and paths. */
+static bool is_word(const char *text)
+{
+    return text != NULL && text[0] >= 'a' && text[0] <= 'z' && strlen(text) <= 31 &&
+           text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-")] == '\0';
+}
+
 int core_known_table(const struct kern_plugin *table, const char *path, struct kern_error *err)
 {
     int failed = check_interface(table, path, err);
@@ -94,8 +101,10 @@ int core_known_table(const struct kern_plugin *table, const char *path, struct k
         failed = check_size(table, path, err);
     if (failed != 0)
         return failed;
-    if (table->name == NULL || table->name[0] < 'a' || table->name[0] > 'z' || strlen(table->name) > 31)
+    if (!is_word(table->name))
         return kern_refuse(err, 0, "cannot load plugin \"%s\": its table has no valid name", path);
+    if (table->profile != NULL && !is_word(table->profile))
+        return kern_refuse(err, 0, "cannot load plugin \"%s\": its table has no valid .profile", path);
     if ((table->flags & ~PLUGIN_FLAGS) != 0)
         return refuse_unknown(path, "a flag of its table,", table->flags & ~PLUGIN_FLAGS, err);
     return check_options(table, path, err);

@@ -204,6 +204,8 @@ static int open_foreign(const char *name, const char *path, void **ret_object, s
     if (ended != 0) {
         if (ended == CORE_GUARD_LEFT)
             kern_refuse(err, 0, "cannot load plugin \"%s\": it ended the process when it was opened", path);
+        else if (ended == CORE_GUARD_HUNG)
+            kern_refuse(err, 0, "cannot load plugin \"%s\": opening it did not end", path);
         else
             kern_refuse(err, 0, "cannot load plugin \"%s\": it crashed when it was opened: %s (signal %d)",
                         path, sigdescr_np(ended), ended);
@@ -318,18 +320,34 @@ void *core_plugin_companion(const char *object, const char *function, struct ker
     return found;
 }
 
+/* The kernel says where it came to: realpath() would look at each folder once more. */
+static int resolve(const char *path, char *ret_resolved, size_t size, struct kern_error *err)
+{
+    char link[40];
+    auto_fd fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0) {
+        kern_refuse(err, errno, "cannot find plugin \"%s\"", path);
+        kern_hint(err, "correct the [[plugin]] table in kern.toml");
+        return -ENOENT;
+    }
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
+    ssize_t length = readlink(link, ret_resolved, size);
+    if (length <= 0 || (size_t)length == size || ret_resolved[0] != '/')
+        return kern_refuse(err, length < 0 ? errno : ENAMETOOLONG, "cannot find where plugin \"%s\" lies",
+                           path);
+    ret_resolved[length] = '\0';
+    return 0;
+}
+
 int core_plugin_add_path(struct core_catalog *catalog, const char *path, struct core_plugin **ret_plugin,
                          struct kern_error *err)
 {
     if (path[0] != '/')
         return kern_refuse(err, 0, "cannot load plugin \"%s\": the path must be absolute", path);
     char resolved[PATH_MAX];
-    if (realpath(path, resolved) == NULL) {
-        kern_refuse(err, errno, "cannot find plugin \"%s\"", path);
-        kern_hint(err, "correct the [[plugin]] table in kern.toml");
-        return -ENOENT;
-    }
-    int failed = check_parents(resolved, err);
+    int failed = resolve(path, resolved, sizeof(resolved), err);
+    if (failed == 0)
+        failed = check_parents(resolved, err);
     if (failed != 0)
         return failed;
     const struct kern_plugin *table = NULL;

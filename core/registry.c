@@ -133,7 +133,7 @@ static int open_other(const kern_box *box, unsigned choice)
 
 static void state_path(const char *name, char *ret_path, size_t size)
 {
-    (void)snprintf(ret_path, size, "boxes/%s", name); /* names are bounded */
+    (void)snprintf(ret_path, size, "boxes/%.73s", name); /* names are shorter */
 }
 
 /* Locks the state file of `name`. The file may be removed by its last owner between our open and our lock: then the lock is

@@ -2,6 +2,7 @@
 hello:NAME; its hooks failing and crashing at each stage in turn; and files that
 kern must not load."""
 
+import json
 import os
 import re
 import shutil
@@ -85,9 +86,12 @@ class Hello(Plugins):
         for part in ("greets and fails as told", "--hello-word", "profile:  hello"):
             self.assertIn(part, info.out)
         typed = self.place(built("typed.so", source="typed.c"), "typed.so")
-        info = self.kern("plugin", "info", "typed", env=self.own_config(f'[[plugin]]\nname = "typed"\npath = "{typed}"\n'), report=False)
+        env = self.own_config(f'[[plugin]]\nname = "typed"\npath = "{typed}"\n')
+        info = self.kern("plugin", "info", "typed", env=env, report=False)
         self.assertRegex(info.out, r"number .*, from 1 to 9\n")
         self.assertRegex(info.out, r"ratio .*, from 0.001 to 1\n")
+        listed = json.loads(self.kern("plugin", "info", "typed", "--json", env=env, report=False).out)["options"]
+        self.assertIn((0.001, 1), [(option.get("min"), option.get("max")) for option in listed if option["type"] == "number"])
 
     def test_found_by_name_in_the_plugin_path(self):
         path = self.place(built("hello.so"))
@@ -357,7 +361,7 @@ class Misbehaving(Plugins):
     def test_what_is_left_behind_is_named(self):
         for does, words in (("fd", "left descriptor"), ("thread", "prepare left a thread running"),
                             ("child", "prepare left a child process"), ("mask", "prepare changed the signal mask"),
-                            ("signals", "prepare changed what signals do"), ("umask", "prepare changed the umask"),
+                            ("signals", "prepare changed what signals do"), ("crashes", "prepare changed what signals do"), ("umask", "prepare changed the umask"),
                             ("folder", "prepare changed the working directory"),
                             ("locale", "prepare changed the locale"), ("no-cloexec", "prepare opened descriptor")):
             with self.subTest(does):
@@ -427,7 +431,8 @@ class Misbehaving(Plugins):
 
     def test_an_end_in_check(self):
         for does, words in (("exit", "plugin leaker ended the process in check"),
-                            ("crash", "plugin leaker crashed in check: Aborted (signal 6)")):
+                            ("crash", "plugin leaker crashed in check: Aborted (signal 6)"),
+                            ("hang", "plugin leaker did not end in check")):
             env = self.leaker("check-" + does)
             result = self.kern("validate", env=env, report=False)
             self.assertEqual(result.code, 1, result)
@@ -442,9 +447,10 @@ class Misbehaving(Plugins):
         env = self.own_config(f'[[plugin]]\nname = "leaker"\npath = "{path}"\n')
         self.refused(env=env, parts=[path, "it crashed when it was opened: Aborted (signal 6)"], hint="constructor")
         self.assertIn("it crashed when it was opened", self.kern("plugin", "list", env=env, report=False).out)
-        path = self.place(built("leaving.so", "-DEARLY_CRASH=2", "-pthread", source="leaker.c"))
-        env = self.own_config(f'[[plugin]]\nname = "leaker"\npath = "{path}"\n')
-        self.refused(env=env, parts=[path, "it ended the process when it was opened"], hint="constructor")
+        for way, words in ((2, "it ended the process when it was opened"), (3, "opening it did not end")):
+            path = self.place(built(f"early{way}.so", f"-DEARLY_CRASH={way}", "-pthread", source="leaker.c"))
+            env = self.own_config(f'[[plugin]]\nname = "leaker"\npath = "{path}"\n')
+            self.refused(env=env, parts=[path, words], hint="constructor")
 
     def test_a_hook_that_hangs_at_the_deadline(self):
         result = self.leak("prepare-hang", options=["--timeout", "0.3"])

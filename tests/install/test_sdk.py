@@ -114,7 +114,8 @@ class Sdk(unittest.TestCase):
         folder = self.place({})
         os.mkdir(folder + "/taken")
         for words, part in ((["taken"], "File exists"), (["Bad"], "cannot be the name"), (["rootfs"], "ships with kern"),
-                            (["mine", "--profile", "vcpu"], "ships with kern"), (["a/b"], "cannot be the name")):
+                            (["mine", "--profile", "vcpu"], "ships with kern"), (["mine", "--profile", "box"], "belongs to kern itself"),
+                            (["mine", "--profile", "disk"], "already serves"), (["test"], "cmake has a target"), (["a/b"], "cannot be the name")):
             with self.subTest(words):
                 self.assertIn(part, self.run_in(folder, "kern", "plugin", "new", *words, code=1))
         self.assertEqual(os.listdir(folder), ["taken"])
@@ -185,6 +186,8 @@ class Sdk(unittest.TestCase):
         for words, part in (({"body": "*(volatile int *)8 = 1"}, "crashed"),
                             ({"body": 'open("/dev/null", O_RDONLY)'}, "without O_CLOEXEC"),
                             ({"body": 'open("/dev/null", O_RDONLY | O_CLOEXEC)'}, "left descriptor"),
+                            ({"table": TABLE.replace('"broken"', '"bro ken"')}, "no valid name"),
+                            ({"table": TABLE.replace("VERSION", 'VERSION .profile = "a b",')}, "no valid .profile"),
                             ({"version": ""}, "no version"),
                             ({"options": option % ("Big", "KERN_STRING", "NULL")}, "a-z, 0-9"),
                             ({"options": option % ("a", "99", "NULL")}, "0x63 is not known"),

@@ -43,6 +43,8 @@ static int check(const kern_values *profile, const kern_values *pool, struct ker
         exit(0);
     if (does != NULL && strcmp(does, "check-crash") == 0)
         abort();
+    if (does != NULL && strcmp(does, "check-hang") == 0)
+        raise(SIGALRM); /* as if the time were over */
     return 0;
 }
 
@@ -82,6 +84,8 @@ __attribute__((constructor)) static void early(void)
 {
 #if EARLY_CRASH == 2
     _exit(0);
+#elif EARLY_CRASH == 3
+    raise(SIGALRM);
 #else
     abort();
 #endif
@@ -112,6 +116,8 @@ static void misbehave(const char *does)
         (void)sigprocmask(SIG_BLOCK, &set, NULL);
     else if (is(state, "signals"))
         (void)signal(SIGUSR2, SIG_IGN);
+    else if (is(state, "crashes"))
+        (void)signal(SIGFPE, (void (*)(int))(uintptr_t)_exit);
     else if (is(state, "umask"))
         (void)umask(077);
     else if (is(state, "folder"))
