@@ -103,7 +103,7 @@ static void misbehave(const char *does)
     pthread_t thread;
     sigset_t set;
     (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGUSR1);
+    (void)sigaddset(&set, SIGURG);
     if (is(state, "fd"))
         (void)!open("/dev/null", O_RDONLY | O_CLOEXEC);
     else if (is(state, "no-cloexec"))
