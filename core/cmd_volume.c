@@ -8,7 +8,6 @@
 #include "plugin.h"
 #include "records.h"
 #include "resources.h"
-#include "scratch.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -87,7 +86,7 @@ static void create(struct job *job, const char *name)
 /* Files of the box's other users belong to subordinate ids, which only a helper of theirs can remove for the caller. */
 static int remove_tree(const struct job *job, const char *name)
 {
-    int failed = core_remove_tree(job->store, name);
+    int failed = kern_remove_tree(job->store, name);
     if (failed != -EACCES && failed != -EPERM)
         return failed;
     struct kern_error ignored = {0};

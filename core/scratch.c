@@ -54,21 +54,52 @@ int32_t kern_disk_scratch_fd(const kern_box *box)
     return box->disk_path[0] != '\0' ? box->disk_fd : -1;
 }
 
-/* Depth is bounded because each level holds a descriptor; a tree that is deeper stays for the user to look at. */
-static int remove_below(int parent, const char *name, int depth)
+/* ---- Removing ---- */
+
+struct removal {
+    int top;      /* the directory that goes, once it is open */
+    size_t moved; /* how many of its directories were too deep */
+};
+
+static int open_to_empty(int parent, const char *name)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES &&
+        fchmodat(parent, name, 0700, 0) == 0) /* an overlay's work directory has no bits */
+        fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0)
+        (void)fchmod(fd, 0700); /* where it is not needed it may fail */
+    return fd;
+}
+
+/* Each level holds descriptors, and a box may have gone as deep as it likes: what is too deep goes up to the top, where it is found
+ * again. */
+static int move_up(struct removal *r, int parent, const char *name)
+{
+    char fresh[32];
+    auto_fd fd = open_to_empty(parent, name); /* a move writes its ".." */
+    for (;;) {
+        (void)snprintf(fresh, sizeof(fresh), "deep-%zu", r->moved++); /* fits */
+        if (renameat2(parent, name, r->top, fresh, RENAME_NOREPLACE) == 0)
+            return 0;
+        if (errno != EEXIST)
+            return -errno;
+    }
+}
+
+static int remove_below(struct removal *r, int parent, const char *name, int depth)
 {
     if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
         return 0;
     if (errno != EISDIR && errno != EPERM)
         return -errno;
     if (depth == DEEPEST)
-        return -ELOOP;
-    auto_fd fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == EACCES &&
-        fchmodat(parent, name, 0700, 0) == 0) /* an overlay's work directory has no bits */
-        fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return move_up(r, parent, name);
+    auto_fd fd = open_to_empty(parent, name);
     if (fd < 0)
         return -errno;
+    if (depth == 0)
+        r->top = fd;
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     auto_dir dir = copy >= 0 ? fdopendir(copy) : NULL;
     if (dir == NULL)
@@ -76,9 +107,23 @@ static int remove_below(int parent, const char *name, int depth)
     int failed = 0;
     for (struct dirent *entry = readdir(dir); entry != NULL && failed == 0; entry = readdir(dir))
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            failed = remove_below(fd, entry->d_name, depth + 1);
+            failed = remove_below(r, fd, entry->d_name, depth + 1);
     return failed == 0 && unlinkat(parent, name, AT_REMOVEDIR) != 0 ? -errno : failed;
 }
+
+int kern_remove_tree(int32_t parent, const char *name)
+{
+    struct removal removal = {.top = -1};
+    size_t before = 0;
+    int failed = 0;
+    do {
+        before = removal.moved;
+        failed = remove_below(&removal, parent, name, 0);
+    } while (failed == -ENOTEMPTY && removal.moved > before);
+    return failed;
+}
+
+/* ---- Sizes ---- */
 
 static uint64_t size_below(int parent, const char *name, int depth)
 {
@@ -107,7 +152,7 @@ void core_scratch_sweep(const char *id)
     auto_fd store = -1;
     if (id[0] == '\0' || id[0] == '.' || strchr(id, '/') != NULL || open_store(false, &store) != 0)
         return;
-    (void)remove_below(store, id, 0); /* what could not be removed stays, under the box's name */
+    (void)kern_remove_tree(store, id); /* what could not be removed stays, under the box's name */
     char path[PATH_MAX + 16];
     if (core_data_directory(path, PATH_MAX) != 0)
         return;
@@ -121,9 +166,4 @@ void core_scratch_remove(kern_box *box)
         return;
     kern_close_fd(&box->disk_fd);
     core_scratch_sweep(box->id);
-}
-
-int core_remove_tree(int parent, const char *name)
-{
-    return remove_below(parent, name, 0);
 }

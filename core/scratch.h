@@ -9,9 +9,6 @@ void core_scratch_remove(kern_box *box);
 /* What a killed run left: `id` is the name of the box's directory. */
 void core_scratch_sweep(const char *id);
 
-/* `name` in the directory `parent` and all below it, without following links. 0, or -errno with as much gone as could be. */
-int core_remove_tree(int parent, const char *name);
-
 /* Bytes that the scratch of a killed run takes on disk, as far as it can be looked into. */
 uint64_t core_scratch_size(const char *id);
 

@@ -250,35 +250,6 @@ int image_confine(int root, const int *keep, size_t count, uint32_t caps)
 
 /* ---- Removing ---- */
 
-#define DEEPEST 600 /* more than a layer may have: see image_vet.h */
-
-static int remove_below(int parent, const char *name, int depth)
-{
-    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != EISDIR && errno != EPERM)
-        return -errno;
-    if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
-        return 0;
-    if (depth == DEEPEST)
-        return -ELOOP;
-    auto_fd fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
-        fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    (void)fchmod(fd, 0700); /* where it is not needed it may fail */
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    auto_dir dir = copy >= 0 ? fdopendir(copy) : NULL;
-    if (dir == NULL)
-        return -EMFILE;
-    int failed = 0;
-    for (struct dirent *entry = readdir(dir); entry != NULL && failed == 0; entry = readdir(dir))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            failed = remove_below(fd, entry->d_name, depth + 1);
-    return failed == 0 && unlinkat(parent, name, AT_REMOVEDIR) != 0 ? -errno : failed;
-}
-
 struct removal {
     int folder;
     char **names;
@@ -290,7 +261,7 @@ static int remove_all(void *data)
     const struct removal *removal = data;
     int failed = 0;
     for (size_t i = 0; i < removal->count; i++) {
-        int result = remove_below(removal->folder, removal->names[i], 0);
+        int result = kern_remove_tree(removal->folder, removal->names[i]);
         failed = failed != 0 ? failed : result;
     }
     return failed;

@@ -165,11 +165,14 @@ class Volumes(BoxCase):
         self.shell("touch /dev/shm/x", options=["-v", f"{folder}:/dev/shm"])
         self.assertEqual(os.listdir(folder), ["x"])
 
+    # Deeper than kern has descriptors for; with a name in the way of what is moved up.
+    DEEP = f"mkdir -p /v/deep-0; cd /v; for i in 1 2 3 4 5 6 7; do mkdir -p {'d/' * 100}; cd {'d/' * 100}; done; touch x"
+
     def test_scratch_on_disk(self):
         """What kernels before 6.6 need; asked for here by KERN_DEBUG."""
         data = self.folder()
         env = {"XDG_DATA_HOME": data, "KERN_DEBUG": "disk-scratch"}
-        script = "rm -r /etc; mkdir /etc; echo new >/etc/x; ls /etc; mkdir -p /a/b; chmod 0 /a; :"
+        script = "rm -r /etc; mkdir /etc; echo new >/etc/x; ls /etc; mkdir -p /a/b; chmod 0 /a; mkdir -p /c/d; chmod 500 /c; " + self.DEEP
         self.assertEqual(self.shell(script, env=env), "x\n")
         self.assertEqual(os.listdir(self.root + "/etc") != ["x"], True)
         self.assertEqual(os.path.exists(f"{data}/kern/scratch"), False)
@@ -180,6 +183,9 @@ class Volumes(BoxCase):
         self.shell("echo kept >/v/file", options=["-v", "cache:/v"], env=env)
         self.assertEqual(self.shell("cat /v/file", options=["-v", "cache:/v"], env=env), "kept\n")
         self.assertTrue(os.path.isdir(f"{data}/kern/volumes/cache"))
+        self.shell(self.DEEP, options=["-v", "cache:/v"], env=env)
+        self.assertEqual(self.kern("volume", "rm", "cache", env=env).out, "removed volume 'cache'\n")
+        self.assertEqual(os.listdir(f"{data}/kern/volumes"), [])
 
     def test_missing_source(self):
         self.refused("-v", "/no/such:/v", parts=['"/no/such"', "No such file"], hint="mkdir -p")

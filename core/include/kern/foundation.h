@@ -244,6 +244,9 @@ int32_t kern_untrusted(const kern_box *box);
 #define KERN_CALLS_JOIN    4u /* namespaces and processes whose descriptors it was given */
 #define KERN_CALLS_FILES   8u /* files by their names */
 int kern_confine_calls(uint32_t allow);
+/* `name` in the directory `parent` and all below it, however deep, without following links: what is in it may be a box's work, but
+ * nobody may be at work there any more. 0, or -errno with as much gone as could be: see unlink(2), rename(2). */
+int kern_remove_tree(int32_t parent, const char *name);
 
 /* ---- image: what the registry client needs of kern; called in kern, by prepare or by a verb ---- */
 /* [registry] of the user's own kern.toml or the system's, never of a file that --config or KERN_CONFIG names. The keys are
