@@ -109,7 +109,7 @@ static int lock_links(struct image_state *state, const char *name)
     return 0;
 }
 
-static int use_layers(kern_box *box, struct image_state *state, struct kern_error *err)
+static int use_layers(kern_box *box, struct image_state *state, const char *ref, struct kern_error *err)
 {
     char *name = state->links, last[16];
     (void)snprintf(name, sizeof(state->links), "s-%.64s", state->image.config + strlen("sha256:")); /* fits */
@@ -119,7 +119,7 @@ static int use_layers(kern_box *box, struct image_state *state, struct kern_erro
         if (failed == 0)
             failed = lock_links(state, name);
         if (failed != 0)
-            return kern_refuse(err, -failed, "cannot unpack the layers of image \"%s\"", state->image.ref);
+            return kern_refuse(err, -failed, "cannot unpack the layers of image \"%s\"", ref);
     }
     /* Fewer links than layers: one of them hides all that is below it, or stands there again. One more: see image_parents.h. */
     uint32_t count = state->image.layer.count + 1;
@@ -149,7 +149,8 @@ static int fill_volume(kern_box *box, void *block, int32_t volumes, const char *
 
 /* ---- What the image says ---- */
 
-static int check_platform(kern_box *box, const struct image_resolved *image, struct kern_error *err)
+static int check_platform(kern_box *box, const struct image_resolved *image, const char *name,
+                          struct kern_error *err)
 {
 #if defined(__x86_64__)
     static const char *const own[] = {"amd64", "x86_64", "386", NULL};
@@ -160,22 +161,22 @@ static int check_platform(kern_box *box, const struct image_resolved *image, str
 #endif
     const char *slash = strchr(image->platform, '/');
     if (slash == NULL || strncmp(image->platform, "linux/", 6) != 0)
-        return kern_refuse(err, 0, "cannot run image \"%s\": it is made for %s", image->ref, image->platform);
+        return kern_refuse(err, 0, "cannot run image \"%s\": it is made for %s", name, image->platform);
     size_t length = strcspn(slash + 1, "/");
     for (size_t i = 0; own[i] != NULL; i++)
         if (strlen(own[i]) == length && strncmp(slash + 1, own[i], length) == 0)
             return 0;
     if (image_emulated(slash + 1, length)) {
-        kern_note(box, "image %s is made for %s: it runs through binfmt_misc", image->ref, image->platform);
+        kern_note(box, "image %s is made for %s: it runs through binfmt_misc", name, image->platform);
         return 0;
     }
-    kern_refuse(err, 0, "cannot run image \"%s\": it is made for %s, this machine is linux/%s", image->ref,
+    kern_refuse(err, 0, "cannot run image \"%s\": it is made for %s, this machine is linux/%s", name,
                 image->platform, machine);
     kern_hint(
         err,
         "kern pull --platform linux/%s %s, or install an emulator that registers itself with binfmt_misc "
         "(Debian: qemu-user-static)",
-        machine, image->ref);
+        machine, name);
     return -ENOEXEC;
 }
 
@@ -277,9 +278,9 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
     if (failed == 0)
         failed = kern_set_image(box, brief, state->image.digest, err);
     if (failed == 0)
-        failed = check_platform(box, &state->image, err);
+        failed = check_platform(box, &state->image, brief, err);
     if (failed == 0)
-        failed = use_layers(box, state, err);
+        failed = use_layers(box, state, brief, err);
     if (failed == 0)
         kern_volume_content(box, fill_volume, state);
     return failed == 0 ? apply(box, state, err) : failed;

@@ -130,7 +130,13 @@ static int refuse_status(const struct registry_transfer *transfer, struct kern_e
         return kern_refuse(err, 0, "registry \"%s\" does not have %s%s", endpoint->name, transfer->what,
                            words);
     if (answer->status == 401 || answer->status == 403) {
-        r = kern_refuse(err, 0, "registry \"%s\" does not give %s%s", endpoint->name, transfer->what, words);
+        const char *user = endpoint->credentials.user;
+        bool is_wrong = answer->status == 401 && transfer->at_home && user[0] != '\0' &&
+                        answer->challenge.scheme == REGISTRY_AUTH_BASIC;
+        r = is_wrong ? kern_refuse(err, 0, "registry \"%s\" does not accept the login of \"%s\"%s",
+                                   endpoint->name, user, words)
+                     : kern_refuse(err, 0, "registry \"%s\" does not give %s%s", endpoint->name,
+                                   transfer->what, words);
         kern_hint(err, "kern login %s", endpoint->name);
         return r;
     }

@@ -69,7 +69,8 @@ class Boxes(Images):
     def test_another_machine(self):
         other = "arm64" if imagekit.ARCH == "amd64" else "amd64"
         name = self.made(conf=imagekit.config([self.bottom], arch=other))
-        self.assert_failed(self.image("true", name=name), 1, f"linux/{other}", f"linux/{imagekit.ARCH}", hint="--platform")
+        self.assert_failed(self.image("true", name=name), 1, f"linux/{other}", f"linux/{imagekit.ARCH}",
+                           hint=f"kern pull --platform linux/{imagekit.ARCH} {name}")
 
     def test_another_machine_whose_programs_run_here(self):
         """In a user namespace with a binfmt_misc of its own: the host's is left alone."""

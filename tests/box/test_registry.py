@@ -69,6 +69,8 @@ class Login(RegistryCase):
                 registry = self.serve(auth=auth, users={"ann": SECRET})
                 result = self.login(registry, self.settings(registry), secret="wrong")
                 self.assert_failed(result, 1, registry.name, hint=f"kern login {registry.name}")
+                if auth == "basic":
+                    self.assertIn('does not accept the login of "ann"', result.err)
                 self.assertFalse(os.path.exists(self.config_path))
                 self.assertNotIn("wrong", result.err)
 
