@@ -213,8 +213,9 @@ static void doom(struct collection *c, struct doomed *doomed, const char *name)
 }
 
 /* Links that no reference uses and no living box holds. Those held by a box also hold their layers. */
-static void judge_links(struct collection *c, int folder, const char *name, void *data)
+static void judge_links(struct collection *c, int folder, const char *name, void *unused)
 {
+    (void)unused;
     if (strncmp(name, "s-", 2) != 0)
         return;
     auto_fd links = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -228,8 +229,8 @@ static void judge_links(struct collection *c, int folder, const char *name, void
         }
         image_fresh_name(".new-", fresh, sizeof(fresh));
         /* Under the lock: a box that opened it before sees that it is gone. */
-        if (renameat(folder, name, folder, fresh) == 0)
-            doom(c, data, fresh);
+        if (renameat(folder, name, folder, fresh) != 0)
+            c->failed = -errno;
         return;
     }
     if (each_entry(c, links, use_link, NULL) != 0)
@@ -257,28 +258,24 @@ static void judge_layer(struct collection *c, int folder, const char *name, void
 static void collect_layers(struct collection *c, int folder, const char *name, void *unused)
 {
     struct image_ids ids;
-    struct doomed links = {0}, layers = {0};
+    struct doomed layers = {0};
     (void)unused;
     auto_fd fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return;
     image_find_ids(strcmp(name, "folded") != 0, &ids);
-    if (each_entry(c, fd, judge_links, &links) != 0)
+    if (each_entry(c, fd, judge_links, NULL) != 0)
         c->failed = -EIO;
     sort_names(&c->layers);
+    /* Finds the links that were renamed, too. */
     if (c->failed == 0 && each_entry(c, fd, judge_layer, &layers) != 0)
         c->failed = -EIO;
-    for (size_t i = 0; i < links.count; i++)
-        doom(c, &layers, links.name[i]);
     int failed = layers.count > 0 ? image_remove_trees(&ids, fd, layers.name, layers.count) : 0;
     c->things += (uint32_t)layers.count;
     if (failed != 0 && c->failed == 0)
         c->failed = failed;
-    for (size_t i = 0; i < links.count; i++)
-        free(links.name[i]);
     for (size_t i = 0; i < layers.count; i++)
         free(layers.name[i]);
-    free(links.name);
     free(layers.name);
 }
 
