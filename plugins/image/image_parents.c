@@ -87,8 +87,10 @@ static void look(const struct parents *p, const struct shown *above, uint32_t at
         if (folder < 0)
             break; /* a whiteout or a file: nothing of what is below is to be seen */
         char mark = mark_of(folder);
-        if (i < at && mark != '\0')
+        if (i < at && mark != '\0') {
             ret_found->is_first = 0;
+            return;
+        }
         if (ret_found->from < 0 && mark != 'm')
             ret_found->from = (int)i;
         if (is_top)
