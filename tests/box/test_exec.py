@@ -9,7 +9,7 @@ import time
 
 import kerntest
 from kerntest import as_root, as_root_and_user
-from test_life import LifeCase
+from lifekit import LifeCase
 from test_terminal import Screen
 
 # What a process is, as far as /proc tells; everything here must be the same for the box's own command and an exec'd one.

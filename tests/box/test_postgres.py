@@ -8,7 +8,7 @@ import unittest
 
 import kerntest
 from kerntest import as_root
-from test_life import LifeCase
+from lifekit import LifeCase
 
 PROGRAMS = next(iter(sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)), None)
 START = f"[ -f /data/d/PG_VERSION ] || {PROGRAMS}/initdb -D /data/d -A trust >/dev/null; exec {PROGRAMS}/postgres -D /data/d -k /tmp -h ''"
