@@ -10,6 +10,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -23,6 +24,7 @@
 #define TRIES    9
 
 #define PATIENCE_S 10
+#define STATE_MOST (16 << 20) /* bytes of a state that may be meant */
 
 enum verdict { OK, NOTE, WRONG };
 
@@ -219,6 +221,20 @@ static void measure(const char *path, struct findings *findings)
 
 /* ---- The table ---- */
 
+/* A text that stands for a value, where nobody gives one. */
+static void look_at_default(const struct kern_option *option, const char *field, const char *text,
+                            struct findings *findings)
+{
+    struct kern_option alone[] = {*option, {.name = NULL}};
+    struct kern_values values = {0};
+    struct kern_error err = {0};
+    alone[0].fallback = text;
+    if (text != NULL && core_values_add(&values, alone, UINT32_MAX, &err) != 0)
+        say(findings, WRONG, "option \"%s\": .%s is no value of its type: %s; write one that is, or NULL",
+            option->name, field, err.message);
+    core_values_clear(&values);
+}
+
 static void look_at_option(const struct kern_option *option, struct findings *findings)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
@@ -234,8 +250,47 @@ static void look_at_option(const struct kern_option *option, struct findings *fi
             option->name);
     if (option->help == NULL || option->help[0] == '\0')
         say(findings, NOTE, "option \"%s\" has no help", option->name);
-    if (option->type == KERN_ENUM && option->choices == NULL)
-        say(findings, WRONG, "option \"%s\": an enum needs choices", option->name);
+    if (option->min > option->max)
+        say(findings, WRONG,
+            "option \"%s\": no value lies between .min = %" PRId64 " and .max = %" PRId64
+            ": write the larger one as .max, INT64_MAX for no bound",
+            option->name, option->min, option->max);
+    look_at_default(option, "fallback", option->fallback, findings);
+    if ((option->flags & KERN_OPT_OPTIONAL) != 0)
+        look_at_default(option, "implied", option->implied, findings);
+}
+
+/* Where values of one name would meet: an option of the box and a key of profiles may share theirs. */
+static bool meet(const struct kern_option *one, const struct kern_option *other)
+{
+    const uint32_t of_box = KERN_OPT_FLAG | KERN_OPT_BOX | KERN_OPT_PLUGIN, both = one->flags & other->flags;
+    bool in_box = (one->flags & of_box) != 0 && (other->flags & of_box) != 0;
+    return strcmp(one->name, other->name) == 0 &&
+           (in_box || (both & (KERN_OPT_PROFILE | KERN_OPT_POOL)) != 0);
+}
+
+/* What concerns more than one option, or an option and its table. */
+static void look_at_options(const struct kern_plugin *table, struct findings *findings)
+{
+    uint32_t places = 0;
+    for (const struct kern_option *option = table->options; option != NULL && option->name != NULL;
+         option++) {
+        look_at_option(option, findings);
+        places |= option->flags;
+        const struct kern_option *before = table->options;
+        while (before != option && !meet(before, option))
+            before++;
+        if (before != option)
+            say(findings, WRONG, "option \"%s\" is there twice: give one of them another name", option->name);
+    }
+    if ((places & KERN_OPT_PROFILE) != 0 && table->profile == NULL)
+        say(findings, WRONG,
+            "it has options of profiles and no .profile: nobody can set them; write .profile = \"%s\"",
+            table->name);
+    if ((places & KERN_OPT_POOL) != 0 && table->pool == NULL)
+        say(findings, WRONG,
+            "it has options of a pool and no .pool: nobody can set them; write .pool = \"%s-pool\"",
+            table->name);
 }
 
 static void look_at_table(const struct kern_plugin *table, const char *path, struct findings *findings)
@@ -249,19 +304,18 @@ static void look_at_table(const struct kern_plugin *table, const char *path, str
     if (table->enter != NULL && (table->flags & KERN_PLUGIN_LEAN) == 0)
         say(findings, NOTE,
             "its enter is not KERN_PLUGIN_LEAN: boxes that use it are forked, which is slower");
-    bool profiles = false;
-    for (const struct kern_option *option = table->options; option != NULL && option->name != NULL;
-         option++) {
-        look_at_option(option, findings);
-        profiles = profiles || (option->flags & KERN_OPT_PROFILE) != 0;
-    }
-    if (profiles && table->profile == NULL)
-        say(findings, WRONG, "it has options of profiles and no .profile: nobody can set them");
-    struct kern_values values = {0};
-    struct kern_error err = {0};
-    if (core_values_add(&values, table->options, KERN_OPT_PROFILE | KERN_OPT_POOL, &err) != 0)
-        say(findings, WRONG, "a default is no value: %s", err.message);
-    core_values_clear(&values);
+    if (table->profile != NULL && table->pool != NULL && strcmp(table->profile, table->pool) == 0)
+        say(findings, WRONG,
+            "its .profile and its .pool are both \"%s\": two kinds of tables need two names; write .pool = "
+            "\"%s-pool\"",
+            table->pool, table->pool);
+    if (table->state_size > STATE_MOST)
+        say(findings, WRONG,
+            "its .state_size is %" PRIu64
+            " bytes, which each box has zeroed: write sizeof(struct ...), and let prepare "
+            "allocate what is larger than %d MiB",
+            table->state_size, STATE_MOST >> 20);
+    look_at_options(table, findings);
 }
 
 /* ---- In children ---- */

@@ -11,6 +11,7 @@
 #include "sys.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/mount.h>
 #include <malloc.h>
 #include <sched.h>
@@ -178,7 +179,7 @@ static int try_enter(kern_box *box, struct core_plugin *plugin, int *notes)
 /* ---- prepare and teardown ---- */
 
 /* A profile of nothing but defaults, unless it would lack something. */
-static void add_profile(struct core_plugin *plugin)
+static void add_profile(struct core_plugin *plugin, int *notes)
 {
     const struct kern_plugin *table = plugin->table;
     struct kern_error err = {0};
@@ -195,8 +196,12 @@ static void add_profile(struct core_plugin *plugin)
     plugin->profile_count = 1;
     for (const struct kern_option *option = table->options; option != NULL && option->name != NULL; option++)
         if ((option->flags & KERN_OPT_PROFILE) != 0 && (option->flags & KERN_OPT_REQUIRED) != 0 &&
-            kern_get_string(&profile->values, option->name) == NULL)
+            kern_get_string(&profile->values, option->name) == NULL && plugin->profile_count > 0) {
             plugin->profile_count = 0;
+            (*notes)++;
+            core_plugin_say("note", "no profile was tried: \"%s\" is required and has no default",
+                            option->name);
+        }
 }
 
 static int run_hooks(kern_box *box, struct core_plugin *plugin, int *notes)
@@ -241,8 +246,13 @@ int core_plugin_try(const char *path, int *notes)
             (void)core_values_add(&box.options, catalog.plugin[i].table->options,
                                   KERN_OPT_BOX | KERN_OPT_FLAG, &err);
     (void)snprintf(box.name, sizeof(box.name), "check");
-    add_profile(plugin);
-    plugin->state = calloc(1, plugin->table->state_size + 1);
+    add_profile(plugin, notes);
+    plugin->state = calloc(1, plugin->table->state_size > 0 ? plugin->table->state_size : 1);
+    if (plugin->state == NULL) {
+        core_plugin_say("wrong", "there is no memory for its state of %" PRIu64 " bytes",
+                        plugin->table->state_size);
+        return 1;
+    }
     int wrong = run_hooks(&box, plugin, notes);
     (void)fflush(stdout); /* found by whoever waits for it */
     return wrong;

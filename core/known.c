@@ -75,6 +75,13 @@ static int check_options(const struct kern_plugin *table, const char *path, stru
     for (const struct kern_option *option = table->options; option != NULL && option->name != NULL;
          option++) {
         bool type = option->type < KERN_STRING || option->type > KERN_ANY;
+        if (option->type == KERN_ENUM && (option->choices == NULL || option->choices[0] == NULL)) {
+            kern_refuse(err, 0,
+                        "cannot load plugin \"%s\": its option \"%.40s\" is an enum that needs choices", path,
+                        option->name);
+            kern_hint(err, "write .choices = (const char *const[]){\"one\", \"other\", NULL}");
+            return -EPROTO;
+        }
         if (!type && (option->flags & ~OPTION_FLAGS) == 0)
             continue;
         (void)snprintf(what, sizeof(what), "%s of its option \"%.40s\",", type ? "the type" : "a flag",
@@ -108,6 +115,31 @@ int core_known_table(const struct kern_plugin *table, const char *path, struct k
     if ((table->flags & ~PLUGIN_FLAGS) != 0)
         return refuse_unknown(path, "a flag of its table,", table->flags & ~PLUGIN_FLAGS, err);
     return check_options(table, path, err);
+}
+
+/* NULL leads nowhere, and is allowed for most texts. */
+static size_t reach(const char *text)
+{
+    return text != NULL ? strlen(text) : 0;
+}
+
+static size_t reach_all(const char *const *list)
+{
+    size_t bytes = 0;
+    for (; list != NULL && *list != NULL; list++)
+        bytes += strlen(*list);
+    return bytes;
+}
+
+size_t core_known_reach(const struct kern_plugin *table)
+{
+    size_t bytes = reach(table->name) + reach(table->version) + reach(table->summary) +
+                   reach(table->profile) + reach(table->pool) + reach_all(table->after) +
+                   reach_all(table->before);
+    for (const struct kern_option *option = table->options; option != NULL && option->name != NULL; option++)
+        bytes += reach(option->name) + reach(option->fallback) + reach(option->arg) + reach(option->help) +
+                 reach(option->letter) + reach(option->implied) + reach_all(option->choices);
+    return bytes;
 }
 
 /* ---- What its hooks ask for ---- */

@@ -186,35 +186,75 @@ static const struct kern_plugin *complete_table(const struct kern_plugin *table)
 }
 
 struct opening {
-    const char *name;
-    void *object;
+    const char *name, *path; /* as it is opened, and as it is told */
+    const struct kern_plugin *table;
+    struct kern_error *err;
+    int result;
+    volatile bool opened; /* what goes wrong now is its table's fault */
 };
 
-static void open_object(void *arg)
+static int take_table(struct opening *opening)
 {
-    struct opening *opening = arg;
-    opening->object = dlopen(opening->name, RTLD_NOW | RTLD_LOCAL);
+    const char *path = opening->path;
+    struct kern_error *err = opening->err;
+    void *object = dlopen(opening->name, RTLD_NOW | RTLD_LOCAL);
+    if (object == NULL)
+        return refuse_object(path, err);
+    opening->opened = true;
+    const struct kern_plugin *table = dlsym(object, KERN_PLUGIN_SYMBOL);
+    if (table == NULL) {
+        kern_refuse(err, 0, "cannot load plugin \"%s\": it has no plugin table", path);
+        kern_hint(err, "a plugin defines its table with KERN_PLUGIN(...) from <kern/plugin.h>");
+        return -ENOENT;
+    }
+    int failed = core_known_table(table, path, err);
+    if (failed != 0)
+        return failed;
+    opening->table = complete_table(table);
+    return opening->table != NULL ? 0
+                                  : kern_fail(err, ENOMEM, "cannot keep the table of plugin \"%s\"", path);
 }
 
-/* A third party's constructors may crash. */
-static int open_foreign(const char *name, const char *path, void **ret_object, struct kern_error *err)
+static void open_foreign(void *arg)
 {
-    struct opening opening = {.name = name};
-    int ended = core_guard_opening(open_object, &opening);
-    if (ended != 0) {
-        if (ended == CORE_GUARD_LEFT)
-            kern_refuse(err, 0, "cannot load plugin \"%s\": it ended the process when it was opened", path);
-        else if (ended == CORE_GUARD_HUNG)
-            kern_refuse(err, 0, "cannot load plugin \"%s\": opening it did not end", path);
-        else
-            kern_refuse(err, 0, "cannot load plugin \"%s\": it crashed when it was opened: %s (signal %d)",
-                        path, sigdescr_np(ended), ended);
-        kern_hint(
-            err, "a constructor of it, or of a library that it needs, is at fault; take it out of kern.toml");
+    struct opening *opening = arg;
+    opening->result = take_table(opening);
+    if (opening->result == 0)
+        (void)core_known_reach(opening->table); /* that it comes back is what matters */
+}
+
+static int refuse_crash(const struct opening *opening, int ended)
+{
+    const char *path = opening->path;
+    struct kern_error *err = opening->err;
+    *err = (struct kern_error){0}; /* half a message, perhaps */
+    if (opening->opened && ended > 0) {
+        kern_refuse(err, 0, "cannot load plugin \"%s\": a pointer in its table leads nowhere: %s (signal %d)",
+                    path, sigdescr_np(ended), ended);
+        kern_hint(err,
+                  "its texts are literals or NULL, lists end with NULL and options with {.name = NULL}; take "
+                  "it out of kern.toml");
         return -EFAULT;
     }
-    *ret_object = opening.object;
-    return 0;
+    if (ended == CORE_GUARD_LEFT)
+        kern_refuse(err, 0, "cannot load plugin \"%s\": it ended the process when it was opened", path);
+    else if (ended == CORE_GUARD_HUNG)
+        kern_refuse(err, 0, "cannot load plugin \"%s\": opening it did not end", path);
+    else
+        kern_refuse(err, 0, "cannot load plugin \"%s\": it crashed when it was opened: %s (signal %d)", path,
+                    sigdescr_np(ended), ended);
+    kern_hint(err,
+              "a constructor of it, or of a library that it needs, is at fault; take it out of kern.toml");
+    return -EFAULT;
+}
+
+/* A third party's constructors may crash, and its table lead anywhere. */
+static int open_guarded(struct opening *opening)
+{
+    int ended = core_guard_opening(open_foreign, opening);
+    if (ended != 0)
+        return refuse_crash(opening, ended);
+    return opening->result != 0 ? opening->result : check_stage(opening->table, opening->path, opening->err);
 }
 
 /* kern's own plugins are opened by name: nobody who could exchange one between the check and the use would need to, for the
@@ -230,29 +270,13 @@ static int open_table(const char *path, bool own, const struct kern_plugin **ret
         return failed;
     char name[40];
     (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd); /* fits: a number is short */
-    void *object = own ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    failed = own ? 0 : open_foreign(name, path, &object, err);
+    struct opening opening = {.name = own ? path : name, .path = path, .err = err};
+    failed = own ? take_table(&opening) : open_guarded(&opening);
     if (failed != 0)
         return failed;
-    if (object == NULL)
-        return refuse_object(path, err);
-    const struct kern_plugin *table = dlsym(object, KERN_PLUGIN_SYMBOL);
-    if (table == NULL) {
-        kern_refuse(err, 0, "cannot load plugin \"%s\": it has no plugin table", path);
-        kern_hint(err, "a plugin defines its table with KERN_PLUGIN(...) from <kern/plugin.h>");
-        return -ENOENT;
-    }
-    failed = core_known_table(table, path, err);
-    if (failed == 0 && !own)
-        failed = check_stage(table, path, err);
-    if (failed != 0)
-        return failed;
-    table = complete_table(table);
-    if (table == NULL)
-        return kern_fail(err, ENOMEM, "cannot keep the table of plugin \"%s\"", path);
     if (!own)
         (void)steal_fd(&fd);
-    *ret_table = table;
+    *ret_table = opening.table;
     return 0;
 }
 

@@ -543,6 +543,17 @@ class Refused(Plugins):
             path = self.place(built(f"hello-{name}.so", f"-DFAKE_ABI={abi}", source="old_abi.c"))
             self.load(path, "ABI", hint=hint)
 
+    def test_pointers_that_lead_nowhere(self):
+        for number, flags in enumerate(("-DMORE=.options=(void*)16", "-DMORE=.summary=(void*)16", "-DMORE=.name=(void*)16", "-DHELP=(void*)16")):
+            with self.subTest(flags):
+                path = self.place(built(f"wild-{number}.so", "-DFAKE_ABI=KERN_ABI", flags, source="old_abi.c"))
+                words = f'cannot load plugin "{path}": a pointer in its table leads nowhere: Segmentation fault (signal 11)'
+                self.load(path, words, hint="kern.toml")
+                env = self.config(path)
+                self.assertEqual(self.kern("box", "--help", env=env, report=False).code, 0)
+                said = self.kern("plugin", "info", "hello", env=env, report=False)
+                self.assertEqual((said.code, words in said.err), (1, True), said)
+
     def test_of_the_wrong_architecture(self):
         path = self.place(built("hello-arm.so", compiler="aarch64-linux-gnu-gcc"))
         self.load(path, "another machine", hint="build the plugin for")

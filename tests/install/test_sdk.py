@@ -192,6 +192,16 @@ class Sdk(unittest.TestCase):
                             ({"options": option % ("Big", "KERN_STRING", "NULL")}, "a-z, 0-9"),
                             ({"options": option % ("a", "99", "NULL")}, "0x63 is not known"),
                             ({"options": option % ("a", "KERN_ENUM", "NULL")}, "needs choices"),
+                            ({"options": option % ("a", "KERN_ENUM", 'NULL, .choices = (const char *const[]){NULL}')}, "needs choices"),
+                            ({"options": option % ("a", "KERN_INT", "NULL, .min = 5, .max = 3")}, "no value lies between .min = 5"),
+                            ({"options": option % ("a", "KERN_INT", "NULL") + option % ("a", "KERN_STRING", "NULL")}, "is there twice"),
+                            ({"options": '{.name = "a", .type = KERN_INT, .flags = KERN_OPT_POOL, .help = "x"},'}, "no .pool"),
+                            ({"options": '{.name = "a", .type = KERN_INT, .flags = KERN_OPT_PROFILE, .help = "x", .fallback = "many"},',
+                              "table": TABLE.replace("VERSION", 'VERSION .profile = "b",')}, ".fallback is no value of its type"),
+                            ({"table": TABLE.replace("VERSION", 'VERSION .profile = "a", .pool = "a",')}, "are both \"a\""),
+                            ({"table": TABLE.replace("VERSION", "VERSION .state_size = UINT64_C(1) << 60,")}, "write sizeof"),
+                            ({"table": TABLE.replace("VERSION", "VERSION .state_size = UINT64_MAX,")}, "write sizeof"),
+                            ({"table": TABLE.replace("VERSION", "VERSION .after = (const char *const *)1,")}, "leads nowhere: Segmentation"),
                             ({"options": option % ("path", "KERN_STRING", "NULL")}, "every [[plugin]] has"),
                             ({"options": option % ("a", "KERN_INT", '"many"')}, "not a whole number"),
                             ({"options": '{.name = "a", .type = KERN_INT, .flags = KERN_OPT_PROFILE, .help = "x"},'}, "no .profile")):
@@ -202,6 +212,12 @@ class Sdk(unittest.TestCase):
                 self.assertIn(part, said)
                 if "wrong" in said:  # else kern would not open it
                     self.assertRegex(said, r"wrong  not to be used: \d fault")
+
+    def test_check_without_a_profile_to_try(self):
+        folder = self.place({})
+        self.broken(folder, table=TABLE.replace("VERSION", 'VERSION .profile = "a",'),
+                    options='{.name = "must", .type = KERN_INT, .flags = KERN_OPT_PROFILE | KERN_OPT_REQUIRED, .help = "x"},')
+        self.assertIn('note   no profile was tried: "must" is required', self.run_in(folder, "kern", "plugin", "check", "broken.so"))
 
     def test_check_of_what_uses_foundation(self):
         folder = self.place({})
