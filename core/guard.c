@@ -28,12 +28,14 @@ struct core_guard {
     sigjmp_buf back;
     void *mapping;
     pid_t owner; /* handlers are inherited: a child that a plugin made must not come back as a second kern */
+    volatile sig_atomic_t alone; /* there is no box: between two plugins signals do what they always do */
     volatile sig_atomic_t armed, asked, struck, again, shaken, left_code;
     const char *volatile left; /* the function by which a hook meant to end the process */
     uintptr_t frame;           /* of whoever called the hook: the way back leads there */
     const char *name;          /* of the plugin, while its hook runs */
     int exit_code;             /* of kern, should there be no way back */
-    sigset_t stops;
+    sigset_t stops;            /* what is handled of the signals that end kern */
+    sigset_t mask;             /* while there is no box */
     bool debug;
 };
 
@@ -75,7 +77,14 @@ static void on_crash(int signal_number)
 static void on_stop(int signal_number)
 {
     struct core_guard *guard = guard_here();
-    if (guard->owner != getpid())
+    bool own = guard->owner == getpid();
+    if (guard->alone && (!own || (!guard->armed && signal_number != SIGALRM))) {
+        struct sigaction plain = {.sa_handler = SIG_DFL};
+        (void)sigaction(signal_number, &plain, NULL); /* valid */
+        (void)raise(signal_number);                   /* strikes when this handler has returned */
+        return;
+    }
+    if (!own)
         return;
     if (signal_number != SIGALRM && guard->asked == 0) {
         guard->asked = signal_number;
@@ -163,39 +172,61 @@ static void on_exit_of(int code, void *unused)
     core_guard_leaving("exit", code);
 }
 
-int core_guard_alone(void (*fn)(void *), void *arg)
+/* A signal that came while nobody waited for it was meant for kern. */
+static void pass_on(struct core_guard *guard)
+{
+    int asked = guard->asked;
+    guard->asked = 0;
+    if (asked != 0 && sigismember(&guard->stops, asked) == 1)
+        (void)raise(asked); /* does what it does without a guard: ends kern */
+}
+
+/* Stays until the box takes it over or the process ends: each further plugin finds its handlers set. */
+static struct core_guard *make_alone(void)
 {
     struct sigaction crash = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK | SA_NODEFER};
-    struct sigaction stop = {.sa_handler = on_stop, .sa_flags = SA_ONSTACK};
-    struct sigaction before_stop[sizeof(alone_stops) / sizeof(alone_stops[0])];
-    struct sigaction before[sizeof(crashes) / sizeof(crashes[0])];
+    struct sigaction stop = {.sa_handler = on_stop, .sa_flags = SA_ONSTACK}, before;
     struct core_guard *guard = make_guard();
-    if (guard == NULL) {
+    if (guard == NULL)
+        return NULL;
+    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+        (void)sigaction(crashes[i], &crash, NULL); /* valid signals */
+    for (size_t i = 0; i < sizeof(alone_stops) / sizeof(alone_stops[0]); i++)
+        if (sigaction(alone_stops[i], &stop, &before) == 0 && before.sa_handler == SIG_IGN)
+            (void)sigaction(alone_stops[i], &before, NULL); /* what the caller ignores stays so */
+        else
+            (void)sigaddset(&guard->stops, alone_stops[i]); /* a valid signal */
+    if (sigprocmask(SIG_BLOCK, NULL, &guard->mask) != 0)
+        (void)sigemptyset(&guard->mask); /* it cannot fail with these words */
+    guard->alone = 1;
+    pass_on(guard); /* what came while it was not known whether it is ignored */
+    return guard;
+}
+
+int core_guard_alone(void (*fn)(void *), void *arg)
+{
+    struct core_guard *found = guard_of_thread(), *guard = found != NULL ? found : make_alone();
+    if (guard == NULL || !guard->alone) { /* without memory; or a box has its own */
         fn(arg);
         return 0;
     }
-    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
-        (void)sigaction(crashes[i], &crash, &before[i]); /* valid signals */
-    for (size_t i = 0; i < sizeof(alone_stops) / sizeof(alone_stops[0]); i++)
-        if (sigaction(alone_stops[i], &stop, &before_stop[i]) == 0 && before_stop[i].sa_handler == SIG_IGN)
-            (void)sigaction(alone_stops[i], &before_stop[i], NULL); /* what the caller ignores stays so */
+    guard->struck = guard->again = 0;
+    guard->left = NULL;
     set_timer(ALONE_MS);
     guard->frame = (uintptr_t)__builtin_frame_address(0);
-    if (sigsetjmp(guard->back, 1) == 0) {
+    bool whole = sigsetjmp(guard->back, 0) == 0;
+    if (whole) {
         guard->armed = 1;
         fn(arg);
+        guard->armed = 0;
     }
     set_timer(0);
-    int ended = guard->left != NULL ? CORE_GUARD_LEFT : guard->again ? CORE_GUARD_HUNG : guard->struck;
-    int asked = ended != CORE_GUARD_HUNG ? guard->asked : 0;
-    for (size_t i = 0; i < sizeof(alone_stops) / sizeof(alone_stops[0]); i++)
-        (void)sigaction(alone_stops[i], &before_stop[i], NULL); /* as it was */
-    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
-        (void)sigaction(crashes[i], &before[i], NULL); /* as it was */
-    drop_guard(guard);
-    if (asked != 0)
-        (void)raise(asked); /* it was meant for kern */
-    return ended;
+    if (!whole)
+        (void)sigprocmask(SIG_SETMASK, &guard->mask, NULL); /* the handler's own mask was left behind */
+    if (guard->again)
+        guard->asked = 0; /* that it was given up is the answer */
+    pass_on(guard);
+    return guard->left != NULL ? CORE_GUARD_LEFT : guard->again ? CORE_GUARD_HUNG : guard->struck;
 }
 
 int core_guard_opening(void (*fn)(void *), void *arg)
@@ -204,16 +235,27 @@ int core_guard_opening(void (*fn)(void *), void *arg)
     return core_guard_alone(fn, arg);
 }
 
+/* The guard that the opening of somebody's plugin left here. A start without such a plugin does not even ask. */
+static struct core_guard *take_over(const kern_box *box)
+{
+    for (size_t i = 0; i < box->catalog->count; i++)
+        if (!box->catalog->plugin[i].builtin)
+            return guard_of_thread();
+    return NULL;
+}
+
 void core_guard_open(kern_box *box)
 {
-    struct core_guard *guard = make_guard();
+    struct core_guard *alone = take_over(box), *guard = alone != NULL ? alone : make_guard();
     if (guard == NULL)
         return;
+    guard->alone = 0;
     guard->debug = core_debug("plugins");
     for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
         struct sigaction now;
         /* What the caller ignores (nohup) stays ignored. */
-        if (sigaction(stops[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        if (sigismember(&guard->stops, stops[i]) == 0 && sigaction(stops[i], NULL, &now) == 0 &&
+            now.sa_handler != SIG_IGN)
             (void)sigaddset(&guard->stops, stops[i]); /* a valid signal */
     }
     (void)sigaddset(&guard->stops, SIGALRM); /* a valid signal */

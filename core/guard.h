@@ -24,7 +24,8 @@ void core_guard_teardown(kern_box *box, struct core_plugin *plugin, const struct
 void core_guard_callback(kern_box *box, struct core_plugin *plugin, void (*fn)(void *), void *arg);
 
 /* Code of a plugin while there is no box: fn(arg). Returns 0, the signal that it crashed with, that it meant to end the process, or
- * that it had not come to its end after 10 s, or a moment after SIGINT or SIGTERM. */
+ * that it had not come to its end after 10 s, or a moment after SIGINT or SIGTERM. What that takes is set up by the first call and
+ * serves all others of the process, until core_guard_open(); between them signals end kern as they would without it. */
 #define CORE_GUARD_LEFT (-1)
 #define CORE_GUARD_HUNG (-2)
 int core_guard_alone(void (*fn)(void *), void *arg);
