@@ -77,7 +77,8 @@ static int open_to_empty(int parent, const char *name)
 static int move_up(struct removal *r, int parent, const char *name)
 {
     char fresh[32];
-    auto_fd fd = open_to_empty(parent, name); /* a move writes its ".." */
+    int fd = open_to_empty(parent, name); /* opened for its bits alone: a move writes its ".." */
+    kern_close_fd(&fd);
     for (;;) {
         (void)snprintf(fresh, sizeof(fresh), "deep-%zu", r->moved++); /* fits */
         if (renameat2(parent, name, r->top, fresh, RENAME_NOREPLACE) == 0)
