@@ -259,8 +259,8 @@ static int open_guarded(struct opening *opening)
 
 /* kern's own plugins are opened by name: nobody who could exchange one between the check and the use would need to, for the
  * directories above it were judged as well. A plugin from elsewhere is opened through the descriptor that was judged; that
- * stays open until kern ends, because glibc tells objects apart by the path they were opened with, and a number that is
- * used again would hand out the plugin opened before. */
+ * stays open until kern ends, also where the plugin is refused: glibc tells objects apart by the path they were opened with,
+ * and a number that is used again would hand out the plugin opened before. */
 static int open_table(const char *path, bool own, const struct kern_plugin **ret_table,
                       struct kern_error *err)
 {
@@ -270,12 +270,12 @@ static int open_table(const char *path, bool own, const struct kern_plugin **ret
         return failed;
     char name[40];
     (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd); /* fits: a number is short */
+    if (!own)
+        (void)steal_fd(&fd);
     struct opening opening = {.name = own ? path : name, .path = path, .err = err};
     failed = own ? take_table(&opening) : open_guarded(&opening);
     if (failed != 0)
         return failed;
-    if (!own)
-        (void)steal_fd(&fd);
     *ret_table = opening.table;
     return 0;
 }

@@ -452,6 +452,16 @@ class Misbehaving(Plugins):
             env = self.own_config(f'[[plugin]]\nname = "leaker"\npath = "{path}"\n')
             self.refused(env=env, parts=[path, words], hint="constructor")
 
+    def test_what_watches_a_constructor_serves_the_next_one(self):
+        """It is set up once for all plugins, and none passes for the one that was refused before it."""
+        paths = [self.place(built("early.so", "-DEARLY_CRASH", "-pthread", source="leaker.c")),
+                 self.place(built("early2.so", "-DEARLY_CRASH=2", "-pthread", source="leaker.c")),
+                 self.place(built("wild.so", "-DFAKE_ABI=KERN_ABI", "-DHELP=(void*)16", source="old_abi.c"))]
+        env = self.own_config("".join(f'[[plugin]]\nname = "p{number}"\npath = "{path}"\n' for number, path in enumerate(paths)))
+        said = self.kern("plugin", "list", env=env, report=False).out
+        for words in ("it crashed when it was opened", "it ended the process", "a pointer in its table leads nowhere"):
+            self.assertIn(words, said)
+
     def test_a_hook_that_hangs_at_the_deadline(self):
         result = self.leak("prepare-hang", options=["--timeout", "0.3"])
         self.assertEqual((result.code, result.fault), (143, "timeout"), result)
