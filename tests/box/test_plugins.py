@@ -418,6 +418,8 @@ class Misbehaving(Plugins):
                 result = self.leak("callback-" + function, "sleep", "60")
                 self.assertIn((result.code, result.fault), ((137, "killed"), (125, "startup_failed")), result)
                 self.assertIn(f"kern: warning: plugin leaker {words} in a callback\n", result.err)
+        if os.environ.get("KERN_VARIANT") == "asan":  # which ends a process whose first thread ends on another stack
+            return
         for hook, code in (("prepare", 125), ("teardown", 3)):  # the stack is gone then, and kern with it: but not its exit code
             result = self.leak(hook + "-pthread-exit", "sh", "-c", "exit 3", report=False)
             self.assertEqual(result.code, code, result)
