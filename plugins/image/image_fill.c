@@ -139,13 +139,13 @@ static int fill_volume(void *data)
     (void)umask(0); /* modes are the image's own */
     if (mount_image(f, &root) != 0)
         return refuse(f, "mount the layers of the image");
-    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    auto_fd from = (int)syscall(SYS_openat2, root, f->fill->path, &how, sizeof(how));
-    if (from < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+    auto_fd from = sys_open_beneath(root, f->fill->path, O_RDONLY | O_DIRECTORY, 0, RESOLVE_IN_ROOT);
+    if (from == -ENOENT || from == -ENOTDIR || from == -ELOOP)
         return 0; /* nothing to copy: the box says what is wrong with the path, if anything is */
-    if (from < 0)
+    if (from < 0) {
+        errno = -from;
         return refuse(f, "open what the image has");
+    }
     auto_fd to = mkdirat(f->folder, FRESH, 0700) == 0 ? open_folder(f->folder, FRESH) : -1;
     if (to < 0)
         return refuse(f, "make a directory");
