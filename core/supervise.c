@@ -183,8 +183,10 @@ static void look_again(kern_box *box)
 void core_stop_box(kern_box *box, int signal)
 {
     box->stop_signal = signal;
+    /* kern's own init lets go of the channel a moment after the command began, and takes signals from before that. */
+    bool begun = box->executed || (box->want_init && atomic_load(&box->shared->progress) == CORE_EXECUTING);
     /* The kernel drops signals to a PID 1 that has no handler for them, so waiting would be for nothing. */
-    enum say say = box->executed ? say_of(box, signal) : SAY_NONE;
+    enum say say = begun ? say_of(box, signal) : SAY_NONE;
     if (say == SAY_NONE || signal_command(box, signal) != 0)
         core_kill_box(box);
     else if (say == SAY_LATER)
