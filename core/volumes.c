@@ -45,6 +45,13 @@ static int open_volumes(int *ret_fd, struct kern_error *err)
     return 0;
 }
 
+/* The same, for a volume that may have this name. */
+static int open_place_of(const char *name, int *ret_fd, struct kern_error *err)
+{
+    int failed = check_name(name, err);
+    return failed == 0 ? open_volumes(ret_fd, err) : failed;
+}
+
 static int lock(int volumes)
 {
     while (flock(volumes, LOCK_EX) != 0)
@@ -116,9 +123,7 @@ int kern_named_volume(kern_box *box, const char *name, const char *path, int32_t
                       struct kern_error *err)
 {
     auto_fd volumes = -1;
-    int failed = check_name(name, err);
-    if (failed == 0)
-        failed = open_volumes(&volumes, err);
+    int failed = open_place_of(name, &volumes, err);
     if (failed != 0)
         return failed;
     int fd = open_volume(volumes, name);
@@ -180,9 +185,7 @@ static int make_marked(int volumes, const char *name, uint64_t bytes)
 int core_volume_create(const char *name, uint64_t bytes, struct kern_error *err)
 {
     auto_fd volumes = -1;
-    int failed = check_name(name, err);
-    if (failed == 0)
-        failed = open_volumes(&volumes, err);
+    int failed = open_place_of(name, &volumes, err);
     if (failed != 0)
         return failed;
     failed = make_marked(volumes, name, bytes);
