@@ -1,5 +1,6 @@
 /* Copies a tree of files; see image_fill.h. Runs in a child that is root over the ids of the files. Everything is done by
  * descriptor, and no link is followed. */
+#include "image_describe.h"
 #include "image_fill.h"
 
 #include "kern/cleanup.h"
@@ -14,10 +15,8 @@
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 
-#define DEEPEST      600   /* more than layers may have: see image_vet.h */
-#define XATTRS_BYTES 65536 /* the kernel's own bound, for names and for a value */
+#define DEEPEST 600 /* more than layers may have: see image_vet.h */
 
 /* A file with several names: where its first one was made. */
 struct twin {
@@ -32,7 +31,7 @@ struct copying {
     void *twins; /* a tree of tsearch() */
     size_t used;
     char path[PATH_MAX]; /* of the entry at hand, below `to`; "" for one that has no room there */
-    char names[XATTRS_BYTES], value[XATTRS_BYTES];
+    struct image_attributes attributes; /* its room is that of a link as well */
 };
 
 static int fail(const struct copying *c, const char *what)
@@ -46,40 +45,17 @@ static int fail(const struct copying *c, const char *what)
 
 /* ---- What is said about a file ---- */
 
-static int copy_attributes(struct copying *c, int from, int to)
-{
-    static const char capability[] = "security.capability";
-    ssize_t size = flistxattr(from, c->names, sizeof(c->names));
-    if (size < 0)
-        return errno == ENOTSUP ? 0 : fail(c, "read the attributes of");
-    for (const char *name = c->names; name < c->names + size; name += strlen(name) + 1) {
-        bool is_capability = strcmp(name, capability) == 0;
-        if (is_capability ? c->inert != 0 : strncmp(name, "user.", 5) != 0)
-            continue;
-        ssize_t length = fgetxattr(from, name, c->value, sizeof(c->value));
-        if (length < 0)
-            return fail(c, "read the attributes of");
-        /* Capabilities cannot be given where all ids are the caller's; nor could they be used there. */
-        if (fsetxattr(to, name, c->value, (size_t)length, 0) != 0 && !(is_capability && errno == EPERM))
-            return fail(c, "keep the attributes of");
-    }
-    return 0;
-}
-
 static mode_t mode_for(const struct copying *c, const struct stat *st)
 {
     mode_t mode = st->st_mode & 07777;
     return c->inert != 0 && S_ISREG(st->st_mode) ? mode & ~(mode_t)(S_ISUID | S_ISGID) : mode;
 }
 
-/* In this order: a new owner takes away the setuid bit and capabilities. */
 static int describe(struct copying *c, int from, int to, const struct stat *st)
 {
-    const struct timespec times[2] = {st->st_atim, st->st_mtim};
-    if (fchown(to, st->st_uid, st->st_gid) != 0 || fchmod(to, mode_for(c, st)) != 0)
-        return fail(c, "keep owner and mode of");
-    int failed = copy_attributes(c, from, to);
-    return failed == 0 && futimens(to, times) != 0 ? fail(c, "keep the times of") : failed;
+    int failed = image_describe(&c->attributes, from, to, st, mode_for(c, st), c->inert == 0);
+    errno = -failed;
+    return failed == 0 ? 0 : fail(c, "keep owner, mode and attributes of");
 }
 
 /* Of what cannot be opened. */
@@ -170,11 +146,11 @@ static int copy_file(struct copying *c, int from, int to, const char *name, cons
 
 static int copy_link(struct copying *c, int from, int to, const char *name, const struct stat *st)
 {
-    ssize_t length = readlinkat(from, name, c->value, sizeof(c->value) - 1);
+    ssize_t length = readlinkat(from, name, c->attributes.value, sizeof(c->attributes.value) - 1);
     if (length < 0)
         return fail(c, "read");
-    c->value[length] = '\0';
-    return symlinkat(c->value, to, name) == 0 ? describe_name(c, to, name, st) : fail(c, "make");
+    c->attributes.value[length] = '\0';
+    return symlinkat(c->attributes.value, to, name) == 0 ? describe_name(c, to, name, st) : fail(c, "make");
 }
 
 static int copy_pipe(struct copying *c, int to, const char *name, const struct stat *st)

@@ -3,6 +3,7 @@
 #include "image_fill.h"
 
 #include "image_child.h"
+#include "image_describe.h"
 
 #include "kern/cleanup.h"
 #include "kern/foundation.h"
@@ -16,7 +17,6 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -129,14 +129,8 @@ static int refuse(const struct filling *f, const char *what)
 static int fill_volume(void *data)
 {
     const struct filling *f = data;
-    struct rlimit files;
     auto_fd root = -1;
-    /* Each level of a tree holds four. */
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &files); /* a tree that is too deep is refused then */
-    }
-    (void)umask(0); /* modes are the image's own */
+    image_prepare_walk();
     if (mount_image(f, &root) != 0)
         return refuse(f, "mount the layers of the image");
     auto_fd from = sys_open_beneath(root, f->fill->path, O_RDONLY | O_DIRECTORY, 0, RESOLVE_IN_ROOT);

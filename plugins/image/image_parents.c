@@ -4,6 +4,8 @@
  * child that is root over the ids of the layers. They are as hostile as their archives: no link of theirs is followed. */
 #include "image_parents.h"
 
+#include "image_describe.h"
+
 #include "kern/cleanup.h"
 #include "kern/sys.h"
 
@@ -11,7 +13,6 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -47,6 +48,7 @@ struct parents {
     uint32_t count;
     char path[PATH_MAX]; /* of the directory at hand, in each of them */
     size_t used;
+    struct image_attributes attributes;
 };
 
 /* Which layers what is shown at a path comes from. */
@@ -103,32 +105,6 @@ static void look(const struct parents *p, const struct shown *above, uint32_t at
     ret_found->is_hidden_by_made = top_is_made && ret_found->from >= 0;
 }
 
-static int copy_attributes(int from, int to)
-{
-    char names[4096], value[4096];
-    ssize_t size = flistxattr(from, names, sizeof(names));
-    for (const char *name = names; size > 0 && name < names + size; name += strlen(name) + 1) {
-        if (strncmp(name, "user.", 5) != 0 || strncmp(name, "user.overlay.", 13) == 0)
-            continue;
-        ssize_t length = fgetxattr(from, name, value, sizeof(value));
-        if (length >= 0 && fsetxattr(to, name, value, (size_t)length, 0) != 0)
-            return -errno;
-    }
-    return 0;
-}
-
-static int describe(int from, int to)
-{
-    struct stat st;
-    if (fstat(from, &st) != 0)
-        return -errno;
-    const struct timespec times[2] = {st.st_atim, st.st_mtim};
-    if (fchown(to, st.st_uid, st.st_gid) != 0 || fchmod(to, st.st_mode & 07777) != 0)
-        return -errno;
-    int failed = copy_attributes(from, to);
-    return failed == 0 && futimens(to, times) != 0 ? -errno : failed;
-}
-
 static int restore(struct parents *p, const struct shown *shown, int out, int *ret_made);
 
 /* A directory in the layer `at`, at the path at hand. */
@@ -149,8 +125,11 @@ static int restore_one(struct parents *p, const struct shown *above, uint32_t at
     if (!is_needed && !found.is_hidden_by_made)
         return unlinkat(out, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
     *ret_made = 1;
+    struct stat st;
     auto_fd from = open_at(p, found.from >= 0 ? (uint32_t)found.from : at, O_RDONLY | O_DIRECTORY);
-    return from < 0 ? from : describe(from, made);
+    if (from < 0 || fstat(from, &st) != 0)
+        return from < 0 ? from : -errno;
+    return image_describe(&p->attributes, from, made, &st, st.st_mode & 07777, 0);
 }
 
 static int restore_entry(struct parents *p, const struct shown *shown, uint32_t at, int out, const char *name,
@@ -198,15 +177,9 @@ int image_parents_restore(const int *layers, uint32_t count, int out, int *ret_m
 {
     auto_free struct parents *p = calloc(1, sizeof(*p));
     struct shown all = {{0}};
-    struct rlimit files;
     if (p == NULL)
         return -ENOMEM;
-    /* Each level of a tree holds some. */
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &files); /* a tree that is too deep is refused then */
-    }
-    (void)umask(0); /* modes are the layers' own */
+    image_prepare_walk();
     *ret_made = 0;
     p->count = count;
     memcpy(p->layer, layers, count * sizeof(*layers));
