@@ -171,7 +171,9 @@ struct core_list { /* growing array of owned strings, NULL-terminated */
 void core_moment(kern_box *box, const char *name);
 int core_list_add(struct core_list *list, const char *text);
 void core_list_clear(struct core_list *list);
-int core_find_own_state(kern_box *box);
+/* A volume or a directory as root: what others on this machine may have, too. */
+bool core_has_host_directories(const kern_box *box);
+void core_find_own_state(kern_box *box);
 /* One more zeroed element at the end of *array, or NULL. */
 void *core_grow(void *array, size_t *count, size_t size);
 /* -ENOTSUP under `kern run`: `what` cannot be added where there is no box. */

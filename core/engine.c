@@ -253,10 +253,8 @@ static int claim(kern_box *box, struct kern_error *err)
     int failed = claimed ? core_registry_renew(box, err) : core_registry_open(box, err);
     if (failed == 0 && !claimed)
         failed = core_registry_claim(box, err);
-    bool shares = kern_get_count(&box->options, "volume") + kern_get_count(&box->options, "mount") > 0 ||
-                  kern_get_string(&box->options, "rootfs") != NULL;
-    if (failed == 0 && shares && core_find_own_state(box) != 0)
-        failed = kern_fail(err, errno, "cannot find kern's own directories");
+    if (failed == 0 && core_has_host_directories(box))
+        core_find_own_state(box);
     if (failed == 0)
         failed = share_page(box, err);
     if (failed == 0)

@@ -473,6 +473,12 @@ bool core_guard_debugs(const kern_box *box)
     return box->guard != NULL && box->guard->debug;
 }
 
+int core_guard_enter(kern_box *box, struct core_plugin *plugin, struct kern_error *err)
+{
+    return !plugin->builtin && core_guard_debugs(box) ? core_hookcheck_enter(box, plugin, err)
+                                                      : plugin->table->enter(box, plugin->state, err);
+}
+
 /* ---- Callbacks ---- */
 
 void core_guard_callback(kern_box *box, struct core_plugin *plugin, void (*fn)(void *), void *arg)

@@ -61,8 +61,9 @@ void core_hookcheck_closed(kern_box *box, const struct core_plugin *plugin, cons
 /* Those that are open now and were not before the hook. */
 void core_hookcheck_opened(kern_box *box, const struct core_plugin *plugin, const char *phase,
                            const uint64_t held[16]);
-/* enter of a plugin of a third party, in the box's first process: what it leaves behind is written onto the shared page, where
- * kern finds it. The hook's own result. */
+/* Calls enter of a plugin, in the box's first process. With KERN_DEBUG=plugins, what one of a third party leaves behind is written
+ * onto the shared page, where kern finds it. The hook's own result. */
+int core_guard_enter(kern_box *box, struct core_plugin *plugin, struct kern_error *err);
 int core_hookcheck_enter(kern_box *box, struct core_plugin *plugin, struct kern_error *err);
 /* kern, when the box has ended: warns of that. */
 void core_hookcheck_entered(kern_box *box);

@@ -101,8 +101,7 @@ static int enter_one(kern_box *box, struct core_plugin *plugin, struct kern_erro
     if (plugin->builtin)
         return plugin->table->enter(box, plugin->state, err);
     catch_abort(true);
-    int failed = core_guard_debugs(box) ? core_hookcheck_enter(box, plugin, err)
-                                        : plugin->table->enter(box, plugin->state, err);
+    int failed = core_guard_enter(box, plugin, err);
     catch_abort(false);
     return failed;
 }

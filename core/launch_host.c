@@ -32,9 +32,7 @@ static int enter_all(kern_box *box, struct kern_error *err)
         atomic_store(&box->shared->enter_index, (uint32_t)i);
         atomic_store(&box->shared->progress, CORE_ENTERING);
         box->entering = plugin;
-        bool debug = !plugin->builtin && core_guard_debugs(box);
-        int failed =
-            debug ? core_hookcheck_enter(box, plugin, err) : plugin->table->enter(box, plugin->state, err);
+        int failed = core_guard_enter(box, plugin, err);
         if (failed != 0) {
             kern_fail(err, -failed, "the hook failed without saying why");
             core_error_context(err, plugin->name, "enter");

@@ -56,7 +56,14 @@ static void add_usual_data(kern_box *box, size_t *used)
         add_place(box, used, "/var/lib/kern");
 }
 
-int core_find_own_state(kern_box *box)
+bool core_has_host_directories(const kern_box *box)
+{
+    const kern_values *options = &box->options;
+    return kern_get_count(options, "volume") + kern_get_count(options, "mount") > 0 ||
+           kern_get_string(options, "rootfs") != NULL;
+}
+
+void core_find_own_state(kern_box *box)
 {
     char path[PATH_MAX];
     size_t used = 0;
@@ -69,7 +76,6 @@ int core_find_own_state(kern_box *box)
             add_place(box, &used, path);
     }
     add_usual_data(box, &used);
-    return 0;
 }
 
 static bool is_same(const struct stat *a, const struct stat *b)

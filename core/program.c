@@ -228,20 +228,13 @@ static int execute_pinned(kern_box *box, const char *file)
 
 /* ---- Which of both ---- */
 
-/* At a start only those can swap a name that have the directory as well: other boxes. */
-static bool is_shared(const kern_box *box)
-{
-    const kern_values *options = &box->options;
-    return kern_get_count(options, "volume") + kern_get_count(options, "mount") > 0 ||
-           kern_get_string(options, "rootfs") != NULL;
-}
-
 int core_program_execute(kern_box *box, const char *file)
 {
     int failed = check_path(file);
     if (failed != 0)
         return failed;
-    if (box->own_file_at_risk && (box->reentered || is_shared(box)))
+    /* At a start only those can swap a name that have the directory as well: other boxes. */
+    if (box->own_file_at_risk && (box->reentered || core_has_host_directories(box)))
         return execute_pinned(box, file);
     return (int)sys_call(SYS_execve, SYS_P(file), SYS_P(box->command), SYS_P(box->child_env), 0, 0, 0);
 }
