@@ -207,10 +207,10 @@ int kern_root_source(kern_box *box, int32_t fd, struct kern_error *err)
 
 /* ---- Ids of the box on file systems of the host ---- */
 
-static int child_pause(void *unused)
+/* The process is only there to hold its user namespace. */
+static int child_pause(void *parent)
 {
-    (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
-    (void)unused; /* the process is only there to hold its user namespace */
+    sys_end_with(*(pid_t *)parent);
     for (;;)
         (void)sys_call(SYS_ppoll, 0, 0, 0, 0, 0, 0);
     return 0;
@@ -254,7 +254,7 @@ int32_t kern_guards_setuid(const kern_box *box)
 static int user_namespace_with(const char *uid_map, const char *gid_map, int *ret_fd)
 {
     struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
-    pid_t pid = (pid_t)core_clone(&args, child_pause, NULL);
+    pid_t self = getpid(), pid = (pid_t)core_clone(&args, child_pause, &self);
     if (pid < 0)
         return pid;
     int failed = write_map_of(pid, "uid_map", uid_map);

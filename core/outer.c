@@ -50,7 +50,11 @@ static void die_with_kern(const kern_box *box)
     (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
     struct pollfd kern = {.fd = box->kern_pidfd, .events = POLLIN};
     struct timespec now = {0};
-    if (sys_call(SYS_ppoll, SYS_P(&kern), 1, SYS_P(&now), 0, 0, 0) != 0)
+    long ended;
+    do {
+        ended = sys_call(SYS_ppoll, SYS_P(&kern), 1, SYS_P(&now), 0, 0, 0);
+    } while (ended == -EINTR);
+    if (ended != 0)
         sys_exit(1);
 }
 

@@ -13,13 +13,16 @@
 #include "rootfs_project.h"
 #include "scratch.h"
 #include "supervise.h"
+#include "sys.h"
 #include "vgpio/vgpio_sweep.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 
 /* ---- The run directory ---- */
 
@@ -131,6 +134,8 @@ static int open_other(const kern_box *box, unsigned choice)
 
 /* ---- Claiming a name ---- */
 
+#define LOOKS_FOR_AN_END 400 /* two seconds of 5 ms each */
+
 static void state_path(const char *name, char *ret_path, size_t size)
 {
     (void)snprintf(ret_path, size, "boxes/%.73s", name); /* names are shorter */
@@ -175,10 +180,38 @@ static int refuse_taken(const kern_box *box, struct kern_error *err)
     return -EEXIST;
 }
 
+/* Whether the kern that wrote the state file of `name` has ended: what still holds its lock then is about to go. */
+static bool owner_has_ended(int run, const char *name)
+{
+    char path[CORE_NAME_MAX + 16], text[32] = "";
+    state_path(name, path, sizeof(path));
+    auto_fd fd = openat(run, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT;
+    if (pread(fd, text, sizeof(text) - 1, 0) <= 0 || strncmp(text, "pid ", 4) != 0)
+        return false;
+    auto_fd owner = (int)sys_call(SYS_pidfd_open, atoi(text + 4), 0, 0, 0, 0, 0);
+    struct pollfd end = {.fd = owner, .events = POLLIN};
+    return owner == -ESRCH || (owner >= 0 && poll(&end, 1, 0) == 1);
+}
+
+/* As lock_state(). The processes of a box whose kern was killed need a moment to follow it, and until then they hold its name. */
+static int lock_own_state(int run, const char *name, int *ret_fd)
+{
+    static const struct timespec pause = {.tv_nsec = 5000000};
+    for (int look = 0; look < LOOKS_FOR_AN_END; look++) {
+        int got = lock_state(run, name, true, ret_fd);
+        if (got != 0 || !owner_has_ended(run, name))
+            return got;
+        (void)nanosleep(&pause, NULL); /* a shorter pause only looks sooner */
+    }
+    return 0;
+}
+
 static int claim(kern_box *box, struct kern_error *err)
 {
     auto_fd fd = -1;
-    int got = lock_state(box->run_fd, box->name, true, &fd);
+    int got = lock_own_state(box->run_fd, box->name, &fd);
     if (got < 0)
         return kern_fail(err, -got, "cannot lock the state of box \"%s\"", box->name);
     if (got == 0)

@@ -4,6 +4,7 @@
 
 #include "cleanup.h"
 #include "log.h"
+#include "sys.h"
 
 #include <kern/foundation.h>
 
@@ -56,7 +57,7 @@ _Noreturn static void run(kern_box *box, struct core_worker *worker, pid_t paren
     sigset_t none;
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL); /* kern's forwarded signals mean nothing here */
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    sys_end_with(parent);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
         _exit(
@@ -65,8 +66,6 @@ _Noreturn static void run(kern_box *box, struct core_worker *worker, pid_t paren
     bool logs = box->log_worker > 0 && worker == &box->worker[box->log_worker - 1];
     if (box->detached && dup2(logs ? null : box->std_fd[2], STDERR_FILENO) < 0)
         _exit(1);
-    if (getppid() != parent)
-        _exit(0); /* kern died before the wish was made */
     if (keep_only(worker->fd, worker->count) != 0 || drop_capabilities() != 0 ||
         kern_confine_calls(KERN_CALLS_NETWORK | KERN_CALLS_FORK | KERN_CALLS_JOIN | KERN_CALLS_FILES) != 0) {
         core_log_failure("cannot confine the worker of plugin %s", owner->name);

@@ -5,6 +5,7 @@
 
 #include "kern/cleanup.h"
 #include "kern/foundation.h"
+#include "kern/sys.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -101,10 +102,10 @@ struct pipes {
     int ready[2], go[2];
 };
 
-_Noreturn static void run_child(const struct image_ids *ids, image_child_fn fn, void *data,
+_Noreturn static void run_child(pid_t parent, const struct image_ids *ids, image_child_fn fn, void *data,
                                 const struct pipes *pipes)
 {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
+    sys_end_with(parent);
     if (ids->kind == IMAGE_IDS_FOLDED)
         become_folded(ids);
     if (ids->kind == IMAGE_IDS_RANGE) {
@@ -112,7 +113,7 @@ _Noreturn static void run_child(const struct image_ids *ids, image_child_fn fn, 
         int failed = ids->userns >= 0 ? join_range(ids->userns) : become_range(pipes->ready[1], pipes->go[0]);
         if (failed != 0)
             _exit(IMAGE_CHILD_NO_IDS);
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* a change of ids clears it */
+        sys_end_with(parent); /* a change of ids took it back */
     }
     _exit(fn(data) == 0 ? 0 : 1);
 }
@@ -125,9 +126,9 @@ int image_start_with_ids(const struct image_ids *ids, image_child_fn fn, void *d
         return kern_refuse(err, errno, "cannot make a pipe");
     auto_fd ready = pipes.ready[0], ready_child = pipes.ready[1], go = pipes.go[1], go_child = pipes.go[0];
     (void)fflush(NULL); /* or the child would print it, too */
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid == 0)
-        run_child(ids, fn, data, &pipes);
+        run_child(self, ids, fn, data, &pipes);
     if (pid < 0)
         return kern_refuse(err, errno, "cannot start a process for a layer's files");
     kern_close_fd(&ready_child);

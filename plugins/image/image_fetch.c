@@ -3,6 +3,7 @@
 #include "image_fetch.h"
 
 #include "kern/cleanup.h"
+#include "kern/sys.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -46,10 +47,10 @@ static int run_errand(kern_box *box, const struct errand *errand, struct kern_er
         return kern_refuse(err, errno, "cannot make a pipe");
     auto_fd in = pipe_fd[0], out = pipe_fd[1];
     (void)fflush(NULL); /* or the child would print it, too */
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid == 0) {
         struct kern_error told = {0};
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
+        sys_end_with(self);
         int failed = do_errand(box, errand, &told);
         if (failed != 0 && write(out, &told, sizeof(told)) != (ssize_t)sizeof(told))
             _exit(2);

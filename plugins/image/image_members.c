@@ -93,10 +93,10 @@ static int send_all(int in, int out, struct kern_error *err)
     return image_write_all(out, &last, sizeof(last));
 }
 
-_Noreturn static void read_archive(int in, int out, struct kern_error *told)
+_Noreturn static void read_archive(pid_t parent, int in, int out, struct kern_error *told)
 {
     const int keep[2] = {in, out};
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
+    sys_end_with(parent);
     int failed = image_confine(-1, keep, 2, 0);
     if (failed != 0)
         kern_refuse(told, -failed, "cannot give up rights before an archive is read");
@@ -209,9 +209,9 @@ static int read_tar(struct image_store *store, int in, struct image_members *mem
     auto_fd from = pipe_fd[0], to = pipe_fd[1];
     (void)fcntl(to, F_SETPIPE_SZ, 1 << 20); /* a smaller one is only slower */
     (void)fflush(NULL);                     /* or the child would print it, too */
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid == 0)
-        read_archive(in, to, told);
+        read_archive(self, in, to, told);
     kern_close_fd(&to);
     int failed = pid < 0 ? kern_refuse(err, errno, "cannot start a process to read the archive")
                          : take_members(store, from, members, err);

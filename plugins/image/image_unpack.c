@@ -6,6 +6,7 @@
 #include "image_tar.h"
 
 #include "kern/cleanup.h"
+#include "kern/sys.h"
 
 #include <archive.h>
 #include <fcntl.h>
@@ -103,11 +104,11 @@ static int decode_all(struct unpacking *u, struct archive *stream, struct image_
                        archive_error_string(stream));
 }
 
-_Noreturn static void decode(struct unpacking *u)
+_Noreturn static void decode(pid_t parent, struct unpacking *u)
 {
     struct kern_error *err = &u->decoder->error;
     const int keep[2] = {u->in, u->out[1]};
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);         /* cannot fail with a valid signal */
+    sys_end_with(parent);
     (void)munmap(u->tar, sizeof(*u->tar));                   /* the other's word is none of ours */
     (void)munmap(u->store->total, sizeof(*u->store->total)); /* nor are the figures */
     int failed = image_confine(-1, keep, 2, 0);
@@ -208,11 +209,11 @@ static int run_both(struct unpacking *u, const char *diff_id, image_progress_fn 
     int failed = image_keep_ids(&u->store->ids, err);
     if (failed == 0)
         failed = image_start_with_ids(&u->store->ids, make_files, u, &files, err);
-    pid_t decoder = -1;
+    pid_t self = getpid(), decoder = -1;
     if (failed == 0) {
         decoder = fork();
         if (decoder == 0)
-            decode(u);
+            decode(self, u);
         if (decoder < 0)
             failed = kern_refuse(err, errno, "cannot start a process to read a layer");
     }

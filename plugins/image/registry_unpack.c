@@ -2,6 +2,7 @@
 #include "registry_unpack.h"
 
 #include "kern/cleanup.h"
+#include "kern/sys.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -31,9 +32,7 @@ _Noreturn static void run(int socket, pid_t parent, struct image_store *store,
     sigset_t none;
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (getppid() != parent)
-        _exit(1);
+    sys_end_with(parent);
     uint32_t before = store->pending_count;
     int r = image_store_unpack(store, layer->blob, layer->diff, on_progress, &socket, &err);
     /* None is pending when another process was first. */

@@ -119,7 +119,7 @@ static void pause_us(int64_t us)
     (void)nanosleep(&length, NULL); /* a shorter pause only looks sooner */
 }
 
-_Noreturn static void run_meter(const struct rootfs_bounds *bounds, int outer, int channel)
+_Noreturn static void run_meter(const struct rootfs_bounds *bounds, pid_t parent, int outer, int channel)
 {
     struct finding finding = {0};
     int keep[ROOTFS_BOUNDED_MOST + 2] = {outer, channel};
@@ -129,8 +129,8 @@ _Noreturn static void run_meter(const struct rootfs_bounds *bounds, int outer, i
     sys_close_all_but(keep, bounds->count + 2);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
-    (void)setpriority(PRIO_PROCESS, 0, 10);              /* a later look is no worse */
+    sys_end_with(parent);
+    (void)setpriority(PRIO_PROCESS, 0, 10); /* a later look is no worse */
     finding.code = take_rights(outer) != 0 ? EPERM : 0;
     while (finding.code == 0) {
         int64_t began = now_us();
@@ -197,9 +197,9 @@ static void on_timer(kern_box *box, void *block, int32_t fd, uint32_t events)
         return;
     }
     auto_fd theirs = pair[1];
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid == 0)
-        run_meter(bounds, outer, theirs);
+        run_meter(bounds, self, outer, theirs);
     bounds->meter = pid > 0 ? pid : 0;
     bounds->channel = pair[0];
     if (pid > 0 && kern_watch(box, pair[0], EPOLLIN, on_finding, &ignored) == 0)

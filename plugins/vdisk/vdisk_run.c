@@ -21,14 +21,14 @@ int vdisk_has(const char *program, char *ret_path, size_t room)
     return 0;
 }
 
-_Noreturn static void become(const char *path, const char *const *words, int fd, int output)
+_Noreturn static void become(pid_t parent, const char *path, const char *const *words, int fd, int output)
 {
     char path_is[] = "PATH=/usr/sbin:/sbin:/usr/bin:/bin", locale_is[] = "LC_ALL=C";
     char *const environment[] = {path_is, locale_is, NULL};
     sigset_t none;
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
+    sys_end_with(parent);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0 || dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0 ||
         (fd >= 0 && fcntl(fd, F_SETFD, 0) != 0))
@@ -59,11 +59,11 @@ int vdisk_run(const char *const *words, int fd, char *said, size_t room)
     if (pipe2(pair, O_CLOEXEC) != 0)
         return -errno;
     auto_fd from = pair[0], to = pair[1];
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid < 0)
         return -errno;
     if (pid == 0)
-        become(path, words, fd, to);
+        become(self, path, words, fd, to);
     kern_close_fd(&to);
     keep_first_line(from, said, room);
     while (waitpid(pid, &status, 0) < 0)

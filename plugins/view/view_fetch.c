@@ -39,12 +39,12 @@ static void send_both(int channel, const int *fds)
     (void)sys_send_fds(channel, &byte, 1, fds, FETCHED, 0); /* kern sees the end of the channel otherwise */
 }
 
-_Noreturn static void run_helper(int outer, int channel, int has_userns)
+_Noreturn static void run_helper(pid_t parent, int outer, int channel, int has_userns)
 {
     struct kern_error ignored = {0};
     int fds[FETCHED] = {-1, -1}, sys = -1, keep[] = {outer, channel};
     sys_close_all_but(keep, sizeof(keep) / sizeof(keep[0]));
-    (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
+    sys_end_with(parent);
     if (sys_setns(outer, CLONE_NEWNS | (has_userns ? CLONE_NEWUSER : 0)) != 0)
         sys_exit(1);
     int root = sys_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
@@ -91,9 +91,9 @@ void view_fetch(kern_box *box, struct view_state *state)
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return;
     auto_fd theirs = pair[1];
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid == 0)
-        run_helper(outer, theirs, kern_get_ids(box)->how != KERN_IDS_NONE);
+        run_helper(self, outer, theirs, kern_get_ids(box)->how != KERN_IDS_NONE);
     state->helper = pid > 0 ? pid : 0;
     state->helper_channel = pair[0];
     if (pid < 0 || kern_watch(box, pair[0], EPOLLIN, on_channel, &ignored) != 0)

@@ -1,9 +1,11 @@
 """Crash safety: kern killed at any moment takes its box with it, the next kern run removes what it left, and neighbours live on."""
 
+import fcntl
 import os
 import random
 import shutil
 import signal
+import subprocess
 import time
 
 import kerntest
@@ -119,6 +121,35 @@ class Lifeline(Crash):
         kerntest.eventually(lambda: not marked())
         self.assertEqual(self.kern("box", "phoenix", "--rootfs", self.root, "--", "true").code, 0)
         self.assert_swept()
+
+    def hold(self, name, owner):
+        """The state file of a box whose supervisor is process `owner`, locked as by its last processes."""
+        self.sweep()
+        path = next(f"{place}/boxes/{name}" for place in self.directories() if os.path.isdir(place + "/boxes"))
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"pid {owner}\n")
+            kerntest.give(path, self.me)
+            os.chmod(path, 0o600)
+            held = os.dup(file.fileno())
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return held
+
+    def test_the_last_of_a_killed_box_is_waited_for(self):
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        held = self.hold("slow", gone.pid)
+        running = self.start("box", "slow", "-q", "--rootfs", self.root, "--", "true")
+        time.sleep(0.3)
+        self.assertIsNone(running.process.poll())
+        os.close(held)
+        self.assertEqual(running.wait().code, 0)
+
+    def test_a_living_one_keeps_its_name(self):
+        held = self.hold("living", os.getpid())
+        self.addCleanup(os.close, held)
+        result = self.kern("box", "living", "--rootfs", self.root, "--", "true")
+        self.assert_failed(result, 1, "a box of that name is running")
+        os.unlink(next(path for path in (f"{place}/boxes/living" for place in self.directories()) if os.path.exists(path)))
 
 
 @as_user

@@ -445,10 +445,10 @@ class Fuse(Disks):
         for pid in self.servers():
             os.kill(pid, signal.SIGKILL)
         self.assertTrue(kerntest.eventually(lambda: self.servers() == []))
+        told = iter(box.stderr.readline, "")
+        self.assertTrue(any("the server of disk d has ended" in line for line in told))
         box.send_signal(signal.SIGTERM)
-        out, err = box.communicate(timeout=30)
-        self.assertNotIn("written", out)
-        self.assertIn("the server of disk d has ended", err)
+        self.assertNotIn("written", box.communicate(timeout=30)[0])
         self.assertEqual(self.run_box("cat /vdisk/d/k", env)[0], "kept\n")
         self.assert_clean()
 

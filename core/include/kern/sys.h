@@ -9,11 +9,14 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
 
 #if defined(__x86_64__)
 
@@ -249,6 +252,16 @@ _Noreturn static inline void sys_exit(int code)
 {
     for (;;)
         (void)sys_call(SYS_exit_group, code, 0, 0, 0, 0, 0); /* does not return */
+}
+
+/* For a child of the same pid namespace that is nothing without its parent: SIGKILL ends it together with the thread that made it, or
+ * it ends here when that thread's process was gone before the wish (prctl(2), PR_SET_PDEATHSIG). `parent`: its getpid() before
+ * the child was made. To be said again after a change of ids, which takes the wish back. */
+static inline void sys_end_with(pid_t parent)
+{
+    (void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail with a valid signal */
+    if (sys_call(SYS_getppid, 0, 0, 0, 0, 0, 0) != parent)
+        sys_exit(1);
 }
 
 #endif
