@@ -6,6 +6,7 @@
 #include "help.h"
 #include "log.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,6 +99,9 @@ int core_dispatch(int argc, char **argv)
 {
     struct kern_error err = {0};
     int r;
+    /* With this one ignored, as some services leave it to what they start, the kernel reaps children itself and tells nobody how
+     * they ended: a failed command would count as a good one. */
+    (void)signal(SIGCHLD, SIG_DFL);
     if (argc < 2) {
         (void)core_help_print(NULL); /* no verb is a mistake whether or not it could be explained */
         return 1;

@@ -195,6 +195,14 @@ class Descriptors(BoxCase):
                 os.close(fd)
         self.assertEqual(out.split(), ["0", "1", "2"])
 
+    def test_a_caller_that_ignores_its_children(self):
+        """The kernel would reap kern's, too, and nobody would learn how a command ended."""
+        ignore = {"preexec_fn": lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)}
+        for words in (["box"], ["box", "--init"], ["run"]):
+            with self.subTest(words):
+                result = self.kern(*words, "--", "sh", "-c", "exit 7", report=False, **ignore)
+                self.assertEqual((result.code, result.out), (7, ""), result)
+
     def test_closed_standard_streams(self):
         script = f'exec "{kerntest.KERN}" box -q --rootfs "{self.root}" -- probe fds >&1 <&-'
         env = {"PATH": kerntest.BOX_PATH, "HOME": self.me.home}
