@@ -428,6 +428,7 @@ void kern_end_box(kern_box *box, const char *fault, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(box->end_message, sizeof(box->end_message), format, args); /* cut rather than lost */
     va_end(args);
+    kern_note(box, "the box is ended: %s", box->end_message);
     core_kill_box(box);
 }
 

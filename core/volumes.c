@@ -119,9 +119,10 @@ static int take_first(int volumes, const char *name)
     return failed; /* the lock goes with the caller's descriptor */
 }
 
-int kern_named_volume(kern_box *box, const char *name, const char *path, int32_t *ret_fd,
+int kern_named_volume(kern_box *box, const struct kern_wanted_volume *volume, int32_t *ret_fd,
                       struct kern_error *err)
 {
+    const char *name = volume->name;
     auto_fd volumes = -1;
     int failed = open_place_of(name, &volumes, err);
     if (failed != 0)
@@ -129,8 +130,8 @@ int kern_named_volume(kern_box *box, const char *name, const char *path, int32_t
     int fd = open_volume(volumes, name);
     if (fd < 0 ? errno == ENOENT : is_unused(volumes, name)) {
         kern_close_fd(&fd);
-        if (path != NULL && box->fill_volume != NULL)
-            failed = box->fill_volume(box, box->fill_state, volumes, name, path, err);
+        if (volume->path != NULL && box->fill_volume != NULL)
+            failed = box->fill_volume(box, box->fill_state, volumes, volume, err);
         if (failed != 0)
             return failed;
         failed = take_first(volumes, name);
@@ -146,6 +147,8 @@ int kern_named_volume_size(kern_box *box, const char *name, uint64_t *ret_bytes,
 {
     (void)box; /* volumes belong to the user, not to a box */
     char path[PATH_MAX + 96], text[32] = {0}, *end = text;
+    if (check_name(name, err) != 0)
+        return -EINVAL;
     int failed = core_data_directory(path, PATH_MAX);
     size_t used = failed == 0 ? strlen(path) : 0;
     (void)snprintf(path + used, sizeof(path) - used, "/volumes/.sizes/%s", name); /* sized for it */

@@ -133,12 +133,11 @@ static int use_layers(kern_box *box, struct image_state *state, const char *ref,
 }
 
 /* The lock is held: the layers stay while they are copied. */
-static int fill_volume(kern_box *box, void *block, int32_t volumes, const char *name, const char *path,
+static int fill_volume(kern_box *box, void *block, int32_t volumes, const struct kern_wanted_volume *volume,
                        struct kern_error *err)
 {
     const struct image_state *state = block;
-    const struct image_fill fill = {.name = name,
-                                    .path = path,
+    const struct image_fill fill = {.volume = volume,
                                     .links = state->links,
                                     .count = state->links_count,
                                     .want_range = state->ids.kind != IMAGE_IDS_FOLDED,

@@ -18,7 +18,7 @@
 
 #define DEEPEST 600 /* more than layers may have: see image_vet.h */
 
-/* A file with several names: where its first one was made. */
+/* A file with several names: where its first one was made, or "" where they are only counted. */
 struct twin {
     dev_t device;
     ino_t inode;
@@ -98,6 +98,71 @@ static int link_twin(struct copying *c, int to, const char *name, const struct s
         return -ENOMEM;
     return linkat(c->to, (*found)->path, to, name, 0) == 0 ? 1 : fail(c, "link");
 }
+
+/* ---- How much it takes ---- */
+
+struct measuring {
+    void *twins; /* a tree of tsearch() */
+    uint64_t bytes;
+};
+
+/* 1: another name of a file that is counted. */
+static int is_counted(struct measuring *m, const struct stat *st)
+{
+    if (st->st_nlink < 2 || S_ISDIR(st->st_mode))
+        return 0;
+    struct twin *twin = calloc(1, sizeof(*twin) + 1);
+    if (twin == NULL)
+        return -ENOMEM;
+    twin->device = st->st_dev;
+    twin->inode = st->st_ino;
+    struct twin **found = tsearch(twin, &m->twins, by_inode);
+    if (found != NULL && *found == twin)
+        return 0;
+    free(twin);
+    return found == NULL ? -ENOMEM : 1;
+}
+
+static int measure_folder(struct measuring *m, int folder, int depth);
+
+static int measure_entry(struct measuring *m, int folder, const char *name, int depth)
+{
+    struct stat st;
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return -errno;
+    int known = is_counted(m, &st);
+    if (known != 0)
+        return known < 0 ? known : 0;
+    m->bytes += (uint64_t)st.st_blocks * 512;
+    if (!S_ISDIR(st.st_mode))
+        return 0;
+    auto_fd below = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return below < 0 ? -errno : measure_folder(m, below, depth + 1);
+}
+
+static int measure_folder(struct measuring *m, int folder, int depth)
+{
+    int again = depth < DEEPEST ? openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    auto_dir dir = again >= 0 ? fdopendir(again) : NULL;
+    if (dir == NULL)
+        return depth < DEEPEST ? -errno : -ELOOP;
+    int failed = 0;
+    for (struct dirent *entry = readdir(dir); failed == 0 && entry != NULL; entry = readdir(dir))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            failed = measure_entry(m, folder, entry->d_name, depth);
+    return failed;
+}
+
+int image_measure_tree(int from, uint64_t *ret_bytes, struct kern_error *err)
+{
+    struct measuring m = {0};
+    int failed = measure_folder(&m, from, 0);
+    tdestroy(m.twins, free);
+    *ret_bytes = m.bytes;
+    return failed == 0 ? 0 : kern_refuse(err, -failed, "cannot measure what the image has for a volume");
+}
+
+/* ---- What the files hold ---- */
 
 static int copy_range(int from, int to, off_t at, off_t end)
 {

@@ -10,6 +10,7 @@
 #include "kern/sys.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
@@ -96,7 +97,7 @@ static int lock(int volumes)
 static int put(const struct filling *f)
 {
     char unused[96];
-    const char *name = f->fill->name;
+    const char *name = f->fill->volume->name;
     (void)snprintf(unused, sizeof(unused), "%s/%s", KERN_VOLUMES_UNUSED, name); /* fits */
     if (syscall(SYS_renameat2, f->folder, FRESH, f->fill->volumes, name, 1U /* RENAME_NOREPLACE */) == 0)
         return 0;
@@ -123,7 +124,31 @@ static int put_in_place(const struct filling *f)
 
 static int refuse(const struct filling *f, const char *what)
 {
-    return kern_refuse(f->told, errno, "cannot %s for the new volume \"%s\"", what, f->fill->name);
+    return kern_refuse(f->told, errno, "cannot %s for the new volume \"%s\"", what, f->fill->volume->name);
+}
+
+/* Before anything is copied: a box with more in its volume than that may hold would be ended at once. */
+static int check_size(const struct filling *f, int from)
+{
+    const struct kern_wanted_volume *volume = f->fill->volume;
+    uint64_t bytes = 0;
+    if (volume->most == 0)
+        return 0;
+    int failed = image_measure_tree(from, &bytes, f->told);
+    if (failed != 0 || bytes <= volume->most)
+        return failed;
+    kern_refuse(f->told, 0,
+                "cannot fill volume \"%s\" from the image: what that has at \"%s\" takes %" PRIu64
+                " bytes, and the volume may hold %" PRIu64,
+                volume->name, volume->path, bytes, volume->most);
+    uint64_t enough = (bytes >> 20) + 1;
+    if (volume->is_own != 0)
+        kern_hint(f->told, "kern volume rm %s && kern volume create %s --size %" PRIu64 "m", volume->name,
+                  volume->name, enough);
+    else
+        kern_hint(f->told, "-v %s:%s:max=%" PRIu64 "m, or let it start empty: -v %s:%s:nocopy,max=SIZE",
+                  volume->name, volume->path, enough, volume->name, volume->path);
+    return -EDQUOT;
 }
 
 static int fill_volume(void *data)
@@ -133,13 +158,15 @@ static int fill_volume(void *data)
     image_prepare_walk();
     if (mount_image(f, &root) != 0)
         return refuse(f, "mount the layers of the image");
-    auto_fd from = sys_open_beneath(root, f->fill->path, O_RDONLY | O_DIRECTORY, 0, RESOLVE_IN_ROOT);
+    auto_fd from = sys_open_beneath(root, f->fill->volume->path, O_RDONLY | O_DIRECTORY, 0, RESOLVE_IN_ROOT);
     if (from == -ENOENT || from == -ENOTDIR || from == -ELOOP)
         return 0; /* nothing to copy: the box says what is wrong with the path, if anything is */
     if (from < 0) {
         errno = -from;
         return refuse(f, "open what the image has");
     }
+    if (check_size(f, from) != 0)
+        return -1;
     auto_fd to = mkdirat(f->folder, FRESH, 0700) == 0 ? open_folder(f->folder, FRESH) : -1;
     if (to < 0)
         return refuse(f, "make a directory");
@@ -193,11 +220,11 @@ int image_tool_fill(const struct image_fill *fill, struct kern_error *err)
     image_find_ids(fill->want_range, &f.ids);
     f.told = mmap(NULL, sizeof(*f.told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (f.told == MAP_FAILED)
-        return kern_refuse(err, ENOMEM, "cannot fill volume \"%s\" from the image", fill->name);
+        return kern_refuse(err, ENOMEM, "cannot fill volume \"%s\" from the image", fill->volume->name);
     int32_t pid = 0;
     int failed =
         make_folder(&f) != 0
-            ? kern_refuse(err, errno, "cannot make a directory for the new volume \"%s\"", fill->name)
+            ? kern_refuse(err, errno, "cannot make a directory for the new volume \"%s\"", fill->volume->name)
             : image_start_with_ids(&f.ids, fill_volume, &f, &pid, err);
     if (failed == 0 && image_wait_child(pid) != 0) {
         *err = *f.told;
@@ -205,7 +232,7 @@ int image_tool_fill(const struct image_fill *fill, struct kern_error *err)
                      ? -(err->code != 0 ? err->code : EIO)
                      : kern_refuse(err, 0,
                                    "cannot fill volume \"%s\" from the image: the process for it ended early",
-                                   fill->name);
+                                   fill->volume->name);
     }
     if (f.folder >= 0)
         remove_folder(&f, f.name);

@@ -2,11 +2,10 @@
 #ifndef IMAGE_FILL_H
 #define IMAGE_FILL_H
 
-#include "kern/plugin.h"
+#include "kern/foundation.h"
 
 struct image_fill {
-    const char *name;   /* of the volume */
-    const char *path;   /* in the box */
+    const struct kern_wanted_volume *volume;
     const char *links;  /* the image's folder of links in `layers` */
     uint32_t count;     /* of its links */
     int32_t want_range; /* as for image_find_ids(): whose ids these layers have */
@@ -25,5 +24,7 @@ KERN_EXPORT int image_tool_remove(int folder, const char *name);
  * attributes user.* and the capabilities of files. Devices and sockets are left out. `inert`: no file becomes setuid or gets
  * capabilities. In a process that may give files to all ids that there are. */
 int image_copy_tree(int from, int to, int inert, struct kern_error *err);
+/* How many bytes such a copy takes on the disk. */
+int image_measure_tree(int from, uint64_t *ret_bytes, struct kern_error *err);
 
 #endif

@@ -48,11 +48,25 @@ int rootfs_guard_root(kern_box *box, int fd, const char *given, struct kern_erro
     return -EPERM;
 }
 
-static int open_source(kern_box *box, const struct rootfs_volume *volume, int *ret_fd, struct kern_error *err)
+/* The smaller of what the flag and the volume's own size allow. */
+static int open_named(kern_box *box, const struct rootfs_volume *volume, int *ret_fd, uint64_t *ret_max,
+                      struct kern_error *err)
 {
-    if (is_name(volume->source))
-        return kern_named_volume(box, volume->source, volume->no_copy != 0 ? NULL : volume->target, ret_fd,
-                                 err);
+    uint64_t own = 0;
+    int failed = kern_named_volume_size(box, volume->source, &own, err);
+    if (failed != 0)
+        return failed;
+    int is_own = own != 0 && (volume->max == 0 || own < volume->max);
+    *ret_max = is_own ? own : volume->max;
+    const struct kern_wanted_volume wanted = {.name = volume->source,
+                                              .path = volume->no_copy != 0 ? NULL : volume->target,
+                                              .most = *ret_max,
+                                              .is_own = is_own};
+    return kern_named_volume(box, &wanted, ret_fd, err);
+}
+
+static int open_source(const struct rootfs_volume *volume, int *ret_fd, struct kern_error *err)
+{
     int fd = open(volume->source, O_PATH | O_CLOEXEC);
     if (fd >= 0) {
         *ret_fd = fd;
@@ -65,33 +79,18 @@ static int open_source(kern_box *box, const struct rootfs_volume *volume, int *r
     return -code;
 }
 
-/* The smaller of what the flag and the volume's own size allow; what cannot be written to needs no bound. */
-static int find_max(kern_box *box, const struct rootfs_volume *volume, uint64_t *ret_max,
-                    struct kern_error *err)
-{
-    uint64_t own = 0;
-    *ret_max = volume->max;
-    int failed = is_name(volume->source) && volume->read_only == 0
-                     ? kern_named_volume_size(box, volume->source, &own, err)
-                     : 0;
-    if (own != 0 && (*ret_max == 0 || own < *ret_max))
-        *ret_max = own;
-    return failed;
-}
-
 static int add_volume(kern_box *box, struct rootfs_state *state, const struct rootfs_volume *volume,
                       struct kern_error *err)
 {
     auto_fd fd = -1;
-    int failed = open_source(box, volume, &fd, err);
+    uint64_t max = volume->max;
+    int failed =
+        is_name(volume->source) ? open_named(box, volume, &fd, &max, err) : open_source(volume, &fd, err);
     if (failed != 0)
         return failed;
     uint32_t flags = KERN_MOUNT_RECURSIVE | (volume->read_only != 0 ? KERN_MOUNT_READ_ONLY : 0);
     failed = kern_add_bind(box, fd, volume->target, flags, err);
-    uint64_t max = 0;
-    if (failed == 0)
-        failed = find_max(box, volume, &max, err);
-    if (failed == 0 && max != 0)
+    if (failed == 0 && max != 0 && volume->read_only == 0) /* what cannot be written to needs no bound */
         failed = rootfs_bound_volume(box, state, fd, volume->target, max, err);
     if (failed != 0 || is_name(volume->source))
         return failed;

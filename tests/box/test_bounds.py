@@ -61,6 +61,8 @@ class Bounds(BoxCase):
         volume = self.folder(0o777)
         kerntest.write(os.path.join(volume, "old"), "x" * 3 * MIB)
         self.assert_full(self.run_in("sleep 10", volume=volume))
+        told = self.rooted("sleep", "10", options=["-v", f"{volume}:/w:max=2m"])
+        self.assertIn('kern: note: the box is ended: "/w" holds more than 2097152 bytes\n', told.err)
 
     def test_many_small_files(self):
         self.assert_full(self.run_in("i=0; while :; do i=$((i+1)); mkdir -p /w/d/$((i%9)); echo $i > /w/d/$((i%9))/$i; done"))

@@ -141,6 +141,28 @@ class Boxes(Images):
         self.verb("volume", "create", "fresh")
         self.assertEqual(self.says("/bin/ls", "/d/sub", name=name, options=["-v", "fresh:/d/sub"]), "new\n")
 
+    def test_more_than_a_new_volume_may_hold(self):
+        name = self.made(layer(directory("d"), entry("d/big", b"x" * (2 << 20)), hardlink("d/again", "d/big"), entry("d/more", b"y" * (1 << 20))))
+        self.addCleanup(self.verb, "volume", "prune", "--force")
+        volumes = self.store("../volumes")
+
+        def run(*options):
+            return self.image("/bin/sh", "-c", "ls /d", name=name, options=["-q", *options])
+        self.verb("volume", "create", "own", "--size", "2m")
+        before = sorted(os.listdir(volumes))
+        for volume, hint in (("own:/d", "kern volume rm own && kern volume create own --size 4m"),
+                             ("own:/d:ro", "kern volume create own --size 4m"), ("own:/d:max=9m", "kern volume create own --size 4m"),
+                             ("given:/d:max=2m", "-v given:/d:max=4m")):
+            with self.subTest(volume):
+                self.assert_failed(run("-v", volume), 1, f'cannot fill volume "{volume.split(":")[0]}" from the image: what that has at "/d" takes 31',
+                                   " bytes, and the volume may hold ", hint=hint)
+                self.assertEqual(sorted(os.listdir(volumes)), before, "nothing is left")
+        # What the hint says helps, and so does an empty start.
+        self.verb("volume", "rm", "own")
+        self.verb("volume", "create", "own", "--size", "4m")
+        self.assertEqual(run("-v", "own:/d").out, "again\nbig\nmore\n")
+        self.assertEqual(run("-v", "given:/d:nocopy,max=2m").out, "")
+
     def test_half_a_volume_is_never_taken_for_a_whole(self):
         name = self.made(layer(directory("d"), *[entry(f"d/{i}", "x" * 9000) for i in range(300)]))
         self.addCleanup(self.verb, "volume", "prune", "--force")

@@ -107,9 +107,16 @@ int32_t kern_is_own_state(const kern_box *box, int32_t fd);
 /* A volume that contains one gets it covered: *ret_below is the path of the directory `index` below `fd`, starting with a slash, or
  * NULL where it is elsewhere. 0 past the last. */
 int32_t kern_own_state_below(const kern_box *box, int32_t fd, uint32_t index, const char **ret_below);
-/* prepare: the directory of the named volume, made on first use. `path` is where the box has it, for the content that a new one
- * then gets from the root; NULL: it starts empty. */
-int kern_named_volume(kern_box *box, const char *name, const char *path, int32_t *ret_fd,
+/* A named volume as a box wants it. */
+struct kern_wanted_volume {
+    const char *name;
+    const char *
+        path; /* where the box has it, for the content that a new one gets from the root; NULL: it starts empty */
+    uint64_t most;  /* bytes that it may hold; 0: no bound */
+    int32_t is_own; /* that bound is the volume's own size, and not the box's */
+};
+/* prepare: its directory, made on first use. */
+int kern_named_volume(kern_box *box, const struct kern_wanted_volume *volume, int32_t *ret_fd,
                       struct kern_error *err);
 /* prepare: how many bytes the named volume may hold; 0 when it was made without a size. */
 int kern_named_volume_size(kern_box *box, const char *name, uint64_t *ret_bytes, struct kern_error *err);
@@ -207,13 +214,13 @@ int32_t kern_known_account(const kern_box *box, uint32_t *ret_uid, uint32_t *ret
 int kern_root_layers(kern_box *box, int32_t fd, const char *folder, uint32_t count, struct kern_error *err);
 /* Their number, 0 for a root from elsewhere. Also in enter. */
 uint32_t kern_get_root_layers(const kern_box *box, const char **ret_folder);
-/* A name that no box has had yet becomes a named volume: `fill` makes the directory NAME in `volumes` (O_RDONLY) of what the root
- * has at `path`, whole and at once: by rename, under flock() of `volumes`, with nothing else there or an empty directory which
- * KERN_VOLUMES_UNUSED/NAME still calls unused. Where the root has no directory at `path`, or somebody else was first, it
- * does nothing and returns 0. */
+/* A name that no box has had yet becomes a named volume: `fill` makes its directory in `volumes` (O_RDONLY) of what the root
+ * has at its path, whole and at once: by rename, under flock() of `volumes`, with nothing else there or an empty directory which
+ * KERN_VOLUMES_UNUSED/NAME still calls unused. Where the root has no directory at the path, or somebody else was first, it
+ * does nothing and returns 0. Content of more than `most` bytes is refused. */
 #define KERN_VOLUMES_UNUSED ".unused"
-typedef int (*kern_volume_fn)(kern_box *box, void *state, int32_t volumes, const char *name, const char *path,
-                              struct kern_error *err);
+typedef int (*kern_volume_fn)(kern_box *box, void *state, int32_t volumes,
+                              const struct kern_wanted_volume *volume, struct kern_error *err);
 void kern_volume_content(kern_box *box, kern_volume_fn fill, void *state);
 /* What the report and messages call the image. */
 int kern_set_image(kern_box *box, const char *ref, const char *digest, struct kern_error *err);
