@@ -60,6 +60,7 @@ struct core_shared {
     _Atomic uint32_t outer_failed; /* the outer init gave up: `error` says why */
     _Atomic uint32_t exec_failed;  /* the exit code when the command was never executed: 125, 126 or 127 */
     _Atomic uint32_t ended;        /* wait status and usage below are valid */
+    _Atomic uint32_t outlived;     /* kern run: something that the command started could not be ended */
     int32_t init_status;           /* --init: wait status of the command itself, or -1 */
     int32_t status;                /* of the first process, as waitpid gives it */
     int64_t cpu_usec;              /* of it and all that it left behind */

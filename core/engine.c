@@ -484,7 +484,7 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
     } else {
         core_supervise(box);
         if (box->bare)
-            core_launch_host_reap(box);
+            core_launch_host_finish(box);
         collect_usage(box);
         core_hookcheck_entered(box);
         mark(box, "run");

@@ -12,10 +12,10 @@ void core_launch_wait(kern_box *box);
 /* Ends an outer init, at whatever it is. Harmless when there is none. Host side. */
 void core_launch_undo(kern_box *box);
 
-/* `kern run`: the command itself, as a process of the host in the box's control groups. Host side. */
+/* `kern run`: the command, as a process of the host in the box's control groups, below a keeper. Host side. */
 int core_launch_host(kern_box *box, struct kern_error *err);
-/* Waits for it: status and usage then stand in box->shared. */
-void core_launch_host_reap(kern_box *box);
+/* Waits for the keeper to end, and says so when something of the command's outlives it. */
+void core_launch_host_finish(kern_box *box);
 
 /* The stacks of a box that has ended, before it runs again. Host side. */
 void core_launch_forget(kern_box *box);

@@ -17,6 +17,7 @@ int core_secure_descriptors(struct kern_error *err)
      * defaults. */
     (void)signal(SIGXFSZ, SIG_IGN);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGCHLD, SIG_DFL); /* where it is ignored nobody hears how a child ended */
     for (int fd = 0; fd <= 2; fd++) {
         struct stat st;
         bool open_already = fstat(fd, &st) == 0;

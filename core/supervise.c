@@ -116,11 +116,13 @@ static int signal_command(const kern_box *box, int signal)
 
 void core_kill_box(kern_box *box)
 {
-    /* Without a pid namespace the group is what holds all that the command started. */
+    /* Without a pid namespace the group is what ends at once all that the command started; its keeper does so by and by. */
     if (box->bare && box->group_hooks != NULL && box->group_hooks->kill(box, box->group_state) > 0)
         return;
-    /* The first process takes its pid namespace with it; the outer init is for the time before there is one. */
-    if (signal_command(box, SIGKILL) != 0 && box->outer_pidfd >= 0)
+    /* The first process takes its pid namespace with it; the outer init is for the time before there is one. The keeper of
+     * `kern run` is left alone when the command has ended: it ends what the command left. */
+    bool kept = box->bare && box->shared->inner_pidfd >= 0;
+    if (signal_command(box, SIGKILL) != 0 && !kept && box->outer_pidfd >= 0)
         (void)sys_call(SYS_pidfd_send_signal, box->outer_pidfd, SIGKILL, 0, 0, 0,
                        0); /* it has ended already then */
 }
@@ -345,6 +347,10 @@ static void tell_stopping(kern_box *box, const char *why)
 static void on_deadline(kern_box *box)
 {
     catch_up(box);
+    if (box->bare && atomic_load(&box->shared->ended) != 0) { /* only what the command left is being ended */
+        box->deadline_ms = 0;
+        return;
+    }
     if (!box->timed_out) {
         tell_stopping(box, "timeout");
         box->timed_out = true;

@@ -113,7 +113,9 @@ static const struct core_verb verb_table[] = {
                "Only the "
                "limits that are given, as options or by a vcpu profile, bind it and all that it starts. kern "
                "stays, "
-               "passes signals on, ends what is left when the command has ended, and exits with its code. "
+               "passes signals on, ends what is left, also in the background, when the command has ended, "
+               "and exits "
+               "with its code. "
                "Descriptors "
                "above 2 are not passed on.",
      .raw = true,

@@ -56,6 +56,13 @@ class Command(Run):
                 if fault == "exec_failed":
                     self.assertTrue(result.err.splitlines()[-1].startswith(f"kern: cannot start '{command[0]}': "), result)
 
+    def test_a_caller_that_ignores_the_end_of_children(self):
+        script = f"import os, signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv({kerntest.KERN!r}, " \
+                 f"[{kerntest.KERN!r}, 'run', '--', 'sh', '-c', 'exit 3'])"
+        done = subprocess.run(["/usr/bin/python3", "-c", script], timeout=30, check=False, cwd="/",
+                              env={"PATH": kerntest.BOX_PATH, "HOME": self.me.home}, **self.me.popen)
+        self.assertEqual(done.returncode, 3)
+
     def test_timeout(self):
         result = self.host("sh", "-c", "trap '' TERM; while :; do sleep 0.1; done", options=["--timeout", "0.3"])
         self.assertEqual((result.code, result.fault), (143, "timeout"), result)
@@ -152,6 +159,61 @@ class Command(Run):
         self.assertTrue(done.stdout.split()[-1] == "3", done.stdout)
 
 
+# Starts, in the background, a child, one of a session of its own, and one whose parents are gone already.
+LEAVE = "sleep {0} & setsid sleep {0} & (setsid sh -c '(sleep {0} &) & exit' &) ; until [ $(pgrep -fxc 'sleep {0}') = 3 ]; do :; done; "
+
+
+@as_root_and_user
+class Rest(Run):
+    """What the command left goes with it, whether or not a control group keeps it together."""
+
+    def leave(self, seconds, then):
+        return ["sh", "-c", LEAVE.format(seconds) + then]
+
+    def assert_gone(self, seconds):
+        self.assertEqual(kerntest.running("sleep", seconds), [])
+
+    def test_what_is_left_goes(self):
+        result = self.host(*self.leave("78.25", "exit 4"))
+        self.assertEqual((result.code, result.err), (4, ""), result)
+        self.assert_gone("78.25")
+
+    def test_at_the_deadline(self):
+        result = self.host(*self.leave("78.5", "wait"), options=["--timeout", "3"])
+        self.assertEqual((result.code, result.fault), (143, "timeout"), result)
+        self.assert_gone("78.5")
+
+    def test_at_a_second_signal(self):
+        running = self.start("run", "--", *self.leave("78.75", "trap '' TERM; echo ready; while :; do sleep 0.05; done"), report=False)
+        self.assertEqual(running.line(), "ready\n")
+        running.signal(signal.SIGTERM)
+        running.signal(signal.SIGQUIT)
+        running.wait()
+        self.assert_gone("78.75")
+
+    def test_when_kern_is_killed(self):
+        running = self.start("run", "--", *self.leave("79.5", "echo ready; wait"), report=False)
+        self.assertEqual(running.line(), "ready\n")
+        running.signal(signal.SIGKILL)
+        running.wait()
+        self.assertTrue(kerntest.eventually(lambda: not kerntest.running("sleep", "79.5")))
+        self.kern("run", "-q", "--", "true", report=False)  # sweeps
+
+    def test_what_ends_by_itself_is_waited_for(self):
+        script = "for i in 1 2 3; do (true &) ; done; n=1; while [ $n != 0 ]; do n=$(ps -o stat= --ppid $PPID | grep -c Z); done; echo none"
+        self.assertEqual(self.host("sh", "-c", script).out, "none\n")
+
+    def test_who_was_there_before_stays(self):
+        script = f"sleep 79.75 >/dev/null & echo $!; exec {kerntest.KERN} run -- true"
+        done = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, text=True, timeout=30, check=True,
+                              env={"PATH": kerntest.BOX_PATH, "HOME": self.me.home}, cwd="/", stdin=subprocess.DEVNULL,
+                              **self.me.popen)
+        there = kerntest.running("sleep", "79.75")
+        for pid in there:
+            os.kill(int(pid), signal.SIGKILL)
+        self.assertEqual([str(pid) for pid in there], done.stdout.split())
+
+
 @as_root
 class Bind(Run):
     def test_out_of_memory(self):
@@ -164,12 +226,6 @@ class Bind(Run):
         self.need_limits()
         result = self.host(kerntest.program("probe"), "forks", "100", options=["--pids-limit", "20"])
         self.assertEqual(result.out.split()[2], "11", result)  # EAGAIN
-
-    def test_what_is_left_goes(self):
-        self.need_limits()
-        result = self.host("sh", "-c", "sleep 78.25 & setsid sleep 78.25 & exit 4")
-        self.assertEqual(result.code, 4)
-        self.assertEqual(kerntest.running("sleep", "78.25"), [])
 
     def test_the_deadline_ends_all_of_it(self):
         self.need_limits()
