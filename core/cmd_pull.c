@@ -22,6 +22,8 @@ static int pull(const char *reference, const kern_values *flags, uint32_t *ret_s
     *ret_signal = request.signal;
     if (r < 0)
         return r;
+    if (request.note[0] != '\0')
+        core_log_note("%s", request.note);
     char name[IMAGE_REF_SIZE];
     image_ref_short(&request.ref, name);
     (void)printf("pulled '%s' [%s]\n", name, request.digest); /* found when standard output is closed */

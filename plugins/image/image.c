@@ -2,6 +2,7 @@
  * runs in kern on the host; the mounts are made by the rootfs plugin. A warm start reads one small file and takes one
  * lock here; what is missing is fetched and unpacked by a child, whose libraries kern itself never opens. */
 #include "image_fetch.h"
+#include "image_machine.h"
 #include "image_manifest.h"
 #include "image_place.h"
 #include "image_resolved.h"
@@ -151,31 +152,19 @@ static int fill_volume(kern_box *box, void *block, int32_t volumes, const struct
 static int check_platform(kern_box *box, const struct image_resolved *image, const char *name,
                           struct kern_error *err)
 {
-#if defined(__x86_64__)
-    static const char *const own[] = {"amd64", "x86_64", "386", NULL};
-    static const char machine[] = "amd64";
-#else
-    static const char *const own[] = {"arm64", "aarch64", "arm", NULL};
-    static const char machine[] = "arm64";
-#endif
-    const char *slash = strchr(image->platform, '/');
-    if (slash == NULL || strncmp(image->platform, "linux/", 6) != 0)
-        return kern_refuse(err, 0, "cannot run image \"%s\": it is made for %s", name, image->platform);
-    size_t length = strcspn(slash + 1, "/");
-    for (size_t i = 0; own[i] != NULL; i++)
-        if (strlen(own[i]) == length && strncmp(slash + 1, own[i], length) == 0)
-            return 0;
-    if (image_emulated(slash + 1, length)) {
+    int runs = image_machine_runs(image->platform);
+    if (runs == IMAGE_RUNS_EMULATED)
         kern_note(box, "image %s is made for %s: it runs through binfmt_misc", name, image->platform);
+    if (runs >= IMAGE_RUNS_EMULATED)
         return 0;
-    }
-    kern_refuse(err, 0, "cannot run image \"%s\": it is made for %s, this machine is linux/%s", name,
-                image->platform, machine);
-    kern_hint(
-        err,
-        "kern pull --platform linux/%s %s, or install an emulator that registers itself with binfmt_misc "
-        "(Debian: qemu-user-static)",
-        machine, name);
+    if (runs == IMAGE_RUNS_NEVER)
+        return kern_refuse(err, 0, "cannot run image \"%s\": it is made for %s", name, image->platform);
+    kern_refuse(err, 0, "cannot run image \"%s\": it is made for %s, this machine is %s", name,
+                image->platform, image_machine_name);
+    kern_hint(err,
+              "kern pull --platform %s %s, or install an emulator that registers itself with binfmt_misc "
+              "(Debian: qemu-user-static)",
+              image_machine_name, name);
     return -ENOEXEC;
 }
 

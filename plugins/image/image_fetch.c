@@ -95,28 +95,6 @@ int image_fill(kern_box *box, const char *text, const struct image_fill *fill, s
     return run_errand(box, &errand, err);
 }
 
-int image_emulated(const char *arch, size_t length)
-{
-    static const char *const names[][2] = {
-        {"amd64", "x86_64"}, {"arm64", "aarch64"},     {"arm", "arm"},
-        {"386", "i386"},     {"riscv64", "riscv64"},   {"ppc64le", "ppc64le"},
-        {"s390x", "s390x"},  {"mips64le", "mips64el"}, {"loong64", "loongarch64"}};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strlen(names[i][0]) != length || strncmp(names[i][0], arch, length) != 0)
-            continue;
-        char path[80], text[512] = "";
-        (void)snprintf(path, sizeof(path), "/proc/sys/fs/binfmt_misc/qemu-%s", names[i][1]); /* fits */
-        auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-            return 0;
-        /* Only with F has the kernel opened the emulator already: a box does not have it. */
-        const char *flags = strstr(text, "flags:");
-        return strncmp(text, "enabled", 7) == 0 && flags != NULL &&
-               memchr(flags, 'F', strcspn(flags, "\n")) != NULL;
-    }
-    return 0;
-}
-
 /* ":PATH" as the second part of SRC:PATH[:ro], "dst=PATH", or PATH[:SIZE]. */
 static int names_path(const char *item, const char *mark, const char *path)
 {

@@ -12,8 +12,6 @@ int image_fetch(kern_box *box, const char *text, struct kern_error *err);
 int image_repair(kern_box *box, const char *full, int want_range, struct kern_error *err);
 /* Gives a new named volume what the image `text` has at its path, in a child. */
 int image_fill(kern_box *box, const char *text, const struct image_fill *fill, struct kern_error *err);
-/* Whether programs for that architecture run here through binfmt_misc. */
-int image_emulated(const char *arch, size_t length);
 /* Whether the user mounts something at that path. */
 int image_is_mounted(const kern_values *options, const char *path);
 

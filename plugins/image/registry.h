@@ -15,6 +15,7 @@ struct registry_request {
     struct image_ref ref;
     uint32_t signal;                /* filled with -EINTR */
     char digest[IMAGE_DIGEST_SIZE]; /* filled: what the reference meant, of the index where there is one */
+    char note[600]; /* filled where no platform was asked for: what it means that the image is for another */
 };
 
 /* Puts the image into the store. -EINTR when the user stopped it; what has come by then is kept. */

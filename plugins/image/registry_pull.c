@@ -2,6 +2,7 @@
  * Ctrl-C. Runs in kern itself: the verb `pull`, or prepare of the image plugin. Stores what comes, under its digest. */
 #include "registry.h"
 
+#include "image_machine.h"
 #include "registry_setup.h"
 #include "registry_state.h"
 #include "registry_worker.h"
@@ -10,6 +11,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -147,6 +149,27 @@ static int is_here(struct pull *pull)
     return here;
 }
 
+/* A reference that means one image, and not a list of them, is pulled whatever it is made for. */
+static void note_machine(struct pull *pull)
+{
+    struct image_resolved image = {0};
+    char full[IMAGE_REF_SIZE], name[IMAGE_REF_SIZE];
+    image_ref_full(&pull->job->ref, full);
+    image_ref_short(&pull->job->ref, name);
+    if (pull->request->platform != NULL || image_resolved_read(pull->store->refs, full, &image) != 0)
+        return;
+    int runs = image_machine_runs(image.platform);
+    if (runs != IMAGE_RUNS) /* cut where it does not fit */
+        (void)snprintf(pull->request->note, sizeof(pull->request->note),
+                       "image %s is made for %s, this machine is %s: %s", name, image.platform,
+                       image_machine_name,
+                       runs == IMAGE_RUNS_EMULATED ? "boxes of it run through binfmt_misc"
+                       : runs == IMAGE_RUNS_NOT
+                           ? "a box of it needs an emulator in binfmt_misc (Debian: qemu-user-static)"
+                           : "no box can be made of it");
+    image_resolved_clear(&image);
+}
+
 static void drop_settings(kern_values **settings)
 {
     kern_registry_close(*settings);
@@ -174,9 +197,11 @@ int registry_pull(struct registry_request *request, struct kern_error *err)
     r = image_store_open(&pull.store, err);
     if (r == 0)
         image_store_set_limits(pull.store, settings);
-    if (r < 0 || is_here(&pull))
-        return r;
-    return run(&pull, &job, err);
+    if (r == 0 && !is_here(&pull))
+        r = run(&pull, &job, err);
+    if (r == 0)
+        note_machine(&pull);
+    return r;
 }
 
 int image_registry_pull(const char *text, struct kern_error *err)

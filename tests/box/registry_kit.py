@@ -45,10 +45,10 @@ def layer_tar(files):
 class Image:
     """One image: its blobs by digest, its manifest."""
 
-    def __init__(self, layers, architecture=None, packing="gzip", config=None):
+    def __init__(self, layers, architecture=None, packing="gzip", config=None, system="linux"):
         plain = [data if isinstance(data, bytes) else layer_tar(data) for data in layers]
         self.layers = [self._pack(data, packing) for data in plain]
-        settings = {"architecture": architecture or native(), "os": "linux", "config": config or {"Cmd": ["/bin/sh"]},
+        settings = {"architecture": architecture or native(), "os": system, "config": config or {"Cmd": ["/bin/sh"]},
                     "rootfs": {"type": "layers", "diff_ids": [digest(data) for data in plain]}}
         self.config = json.dumps(settings).encode()
         media = LAYER + ("" if packing == "plain" else "+" + packing)

@@ -127,7 +127,15 @@ class Pull(PullCase):
         # Without a list, the configuration says what the image is for.
         single = registry.add(small(3, architecture="s390x"), "single")
         self.assert_refused(self.pull(single, env, "--platform", native), native, "there is: linux/s390x", hint="--platform linux/s390x")
-        self.assert_pulled(self.pull(single, env, "--platform", "s390x"))
+        self.assertNotIn("kern: note", self.assert_pulled(self.pull(single, env, "--platform", "s390x")).err)
+        # Whoever did not ask is told what a box would say; also of one by digest that is here already.
+        note = rf"^kern: note: image \S+ is made for linux/s390x, this machine is {native}: \D+ binfmt_misc.*\n$"
+        by_digest = single.rsplit(":", 1)[0] + "@" + small(3, architecture="s390x").digest
+        for name in (single, by_digest, by_digest):
+            self.assertRegex(self.assert_pulled(self.pull(name, env)).err, note)
+        self.assertEqual(self.assert_pulled(self.pull(single, env, "-q")).err, "")
+        windows = registry.add(small(4, system="windows"), "windows")
+        self.assertIn("windows/" + native[6:] + f", this machine is {native}: no box can be made of it", self.pull(windows, env).err)
 
     def test_a_digest_is_asked_for_once(self):
         registry = self.serve()
