@@ -12,6 +12,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/keyctl.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -33,7 +34,8 @@ struct seccomp_state {
     size_t length;
     struct sock_filter *owned; /* merged or compiled; program points here then */
     uint32_t mode;
-    int listens; /* 0: inside another sandbox */
+    int listens;     /* 0: inside another sandbox */
+    int own_keyring; /* 1: the filter may let the calls of keys through, which no built-in one does */
     int listener;
 };
 
@@ -132,8 +134,11 @@ static int merge_rules(kern_box *box, struct seccomp_state *state, struct kern_e
     if (count > SECCOMP_RULES_MAX)
         return kern_fail(err, E2BIG, "cannot merge %llu filter rules", (unsigned long long)count);
     struct seccomp_rule translated[SECCOMP_RULES_MAX];
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++) {
         translated[i] = translate(&rules[i]);
+        int call = rules[i].call;
+        state->own_keyring |= call == SYS_keyctl || call == SYS_add_key || call == SYS_request_key;
+    }
     auto_free struct sock_filter *merged = calloc(BPF_MAXINSNS, sizeof(*merged));
     if (merged == NULL)
         return kern_fail(err, ENOMEM, "cannot merge the filter rules");
@@ -210,6 +215,7 @@ static int prepare(kern_box *box, void *block, struct kern_error *err)
             "cannot use --seccomp with --security-profile untrusted: its filter is part of the profile");
     int failed =
         profile != NULL ? compile_profile(box, state, profile, err) : choose_mode(box, &state->mode, err);
+    state->own_keyring = profile != NULL;
     /* A chain of filters has room for one listener, and the outer sandbox may have taken it: then what would notify kills. */
     state->listens = !kern_nested(box);
     if (failed == 0 && profile == NULL)
@@ -230,12 +236,26 @@ static int install(const struct seccomp_state *state, unsigned long flags)
     return (int)sys_call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, (long)flags, SYS_P(&program), 0, 0, 0);
 }
 
+/* The session keyring is inherited, whatever namespaces and ids come between, and whoever has it may read what is in it: the
+ * caller's tickets and the keys of file systems. A new one is empty. */
+static int leave_keyring(struct kern_error *err)
+{
+    int failed = (int)sys_call(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0, 0);
+    /* A kernel without keys, or the filter of an outer sandbox, which is upon the box as well. */
+    if (failed >= 0 || failed == -ENOSYS || failed == -EPERM)
+        return 0;
+    return kern_fail(err, -failed, "cannot give the box a session keyring of its own");
+}
+
 /* Needs no_new_privs, set by the plugin of the stage before; the filter must let sendmsg and execve pass. */
 static int enter(kern_box *box, void *block, struct kern_error *err)
 {
     const struct seccomp_state *state = block;
+    int failed = state->own_keyring ? leave_keyring(err) : 0;
+    if (failed != 0)
+        return failed;
     if (state->listens == 0) {
-        int failed = install(state, 0);
+        failed = install(state, 0);
         return failed == 0 ? 0 : kern_fail(err, -failed, "cannot install the system call filter");
     }
     int listener = install(state, SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
@@ -244,7 +264,7 @@ static int enter(kern_box *box, void *block, struct kern_error *err)
         listener = install(state, SECCOMP_FILTER_FLAG_NEW_LISTENER);
     if (listener < 0)
         return kern_fail(err, -listener, "cannot install the system call filter");
-    int failed = kern_send_fd(box, TAG_LISTENER, listener, err);
+    failed = kern_send_fd(box, TAG_LISTENER, listener, err);
     (void)sys_close(listener); /* kern has it now, and the command must not */
     return failed;
 }

@@ -203,6 +203,23 @@ class Profiles(Calls):
         result = self.call("call", "personality", options=["--seccomp", path])
         self.assertEqual((result.code, result.fault), (159, "escape_blocked"), result)
 
+    def test_the_callers_session_keyring_stays_outside(self):
+        """It is inherited through all namespaces, and the built-in filters are what else keeps it from a box."""
+        path, name = self.profile([]), f"keys-{os.getpid()}"
+        env = {"PATH": kerntest.BOX_PATH, "HOME": self.me.home, "KERN_QUIET": "1"}
+
+        def with_a_key(*words):
+            return subprocess.run([kerntest.program("probe"), "keyring", "make", kerntest.KERN, *words], capture_output=True,
+                                  text=True, check=False, cwd="/", env=env, **self.me.popen)
+        box = ["--rootfs", self.root, "--seccomp", path]
+        done = with_a_key("box", *box, "--", "probe", "keyring")
+        if done.returncode == 77:
+            self.skipTest("this kernel has no keys: " + done.stdout)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "0\n", ""))
+        self.addCleanup(self.kern, "rm", "--force", name)
+        self.assertEqual(with_a_key("box", name, "-d", *box, "--", "sleep", "60").returncode, 0)
+        self.assertEqual(self.kern("exec", name, "--", "probe", "keyring").out, "0\n")
+
     def test_arguments(self):
         rule = {"names": ["personality"], "action": "SCMP_ACT_ERRNO", "errnoRet": 99,
                 "args": [{"index": 0, "value": 8, "op": "SCMP_CMP_EQ"}]}

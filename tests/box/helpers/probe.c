@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -332,6 +333,24 @@ static int probe_nice(int argc, char **argv)
     return 0;
 }
 
+/* keyring: what the session keyring holds, in bytes, or the errno. "keyring make COMMAND...": runs it with a new one that holds a key. */
+static int probe_keyring(int argc, char **argv)
+{
+    char bytes[256];
+    if (argc > 1 && strcmp(argv[0], "make") == 0) {
+        if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 ||
+            syscall(SYS_add_key, "user", "kern-test", "secret", 6, KEY_SPEC_SESSION_KEYRING) < 0) {
+            printf("none: %s\n", strerror(errno));
+            return 77;
+        }
+        execvp(argv[1], argv + 1);
+        return 1;
+    }
+    long length = syscall(SYS_keyctl, KEYCTL_READ, KEY_SPEC_SESSION_KEYRING, bytes, sizeof(bytes));
+    printf("%ld\n", length >= 0 ? length : -(long)errno);
+    return 0;
+}
+
 /* cpus: how many there are, and on which we may run. */
 static int probe_cpus(int argc, char **argv)
 {
@@ -354,12 +373,13 @@ int main(int argc, char **argv)
         int (*run)(int argc, char **argv);
         int least;
     } probes[] = {
-        {"call", probe_call, 1},   {"x32", probe_x32, 1},       {"int80", probe_int80, 0},
-        {"ioctl", probe_ioctl, 1}, {"socket", probe_socket, 3}, {"child", probe_child, 1},
-        {"fds", probe_fds, 0},     {"nice", probe_nice, 0},     {"overwrite", probe_overwrite, 0},
-        {"eat", probe_eat, 1},     {"forks", probe_forks, 1},   {"orphan", probe_orphan, 0},
-        {"gosu", probe_gosu, 1},   {"catch", probe_catch, 1},   {"mask", probe_mask, 0},
-        {"write", probe_write, 2}, {"cpus", probe_cpus, 0},     {"swap", probe_swap, 2},
+        {"call", probe_call, 1},       {"x32", probe_x32, 1},       {"int80", probe_int80, 0},
+        {"ioctl", probe_ioctl, 1},     {"socket", probe_socket, 3}, {"child", probe_child, 1},
+        {"fds", probe_fds, 0},         {"nice", probe_nice, 0},     {"overwrite", probe_overwrite, 0},
+        {"eat", probe_eat, 1},         {"forks", probe_forks, 1},   {"orphan", probe_orphan, 0},
+        {"gosu", probe_gosu, 1},       {"catch", probe_catch, 1},   {"mask", probe_mask, 0},
+        {"write", probe_write, 2},     {"cpus", probe_cpus, 0},     {"swap", probe_swap, 2},
+        {"keyring", probe_keyring, 0},
     };
     for (size_t i = 0; argc > 1 && i < sizeof(probes) / sizeof(probes[0]); i++)
         if (strcmp(argv[1], probes[i].name) == 0 && argc - 2 >= probes[i].least)
