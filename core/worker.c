@@ -13,6 +13,7 @@
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -66,6 +67,9 @@ _Noreturn static void run(kern_box *box, struct core_worker *worker, pid_t paren
     bool logs = box->log_worker > 0 && worker == &box->worker[box->log_worker - 1];
     if (box->detached && dup2(logs ? null : box->std_fd[2], STDERR_FILENO) < 0)
         _exit(1);
+    /* What kern believes of the box's first process is not for one that a stranger may have taken over. */
+    (void)munmap(box->shared, sizeof(*box->shared)); /* was mapped with this size */
+    box->shared = NULL;
     if (keep_only(worker->fd, worker->count) != 0 || drop_capabilities() != 0 ||
         kern_confine_calls(KERN_CALLS_NETWORK | KERN_CALLS_FORK | KERN_CALLS_JOIN | KERN_CALLS_FILES) != 0) {
         core_log_failure("cannot confine the worker of plugin %s", owner->name);

@@ -16,6 +16,19 @@ class Logs(LifeCase):
         done = self.kern("logs", name)
         self.assertEqual((done.code, done.out, done.err), (0, "one\nthree", "two\n"))
 
+    def test_its_worker_has_nothing_of_the_page_shared_with_the_box(self):
+        """It reads what a stranger wrote, and kern believes what stands there."""
+        self.detach("sleep", "60")
+        with open(f"/proc/{self.supervisor}/task/{self.supervisor}/children", encoding="ascii") as file:
+            children = file.read().split()
+        filtered = []
+        for pid in children:
+            with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+                filtered += [pid] if "\nSeccomp:\t2\n" in file.read() else []
+        self.assertEqual(len(filtered), 1, "the worker of the log")
+        with open(f"/proc/{filtered[0]}/maps", encoding="utf-8") as file:
+            self.assertEqual([line for line in file if line.split()[1].endswith("s")], [])
+
     def test_both_streams_to_one_file(self):
         name = self.detach("sh", "-c", "echo one; sleep 0.02; echo two >&2; sleep 0.02; echo three")
         self.succeed("wait", name)
