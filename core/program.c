@@ -54,8 +54,9 @@ static void read_interpreter(int fd, char *ret_path, size_t size)
                (size_t)length > sizeof(Elf64_Ehdr)) {
         Elf64_Ehdr header;
         memcpy(&header, head, sizeof(header));
-        for (unsigned i = 0;
-             i < header.e_phnum && header.e_phoff + (i + 1) * sizeof(Elf64_Phdr) <= (size_t)length; i++) {
+        /* The file may say anything: an offset near the end of all numbers must not come out at their beginning. */
+        size_t room = header.e_phoff < (size_t)length ? (size_t)length - header.e_phoff : 0;
+        for (unsigned i = 0; i < header.e_phnum && (i + 1) * sizeof(Elf64_Phdr) <= room; i++) {
             Elf64_Phdr segment;
             memcpy(&segment, head + header.e_phoff + i * sizeof(segment), sizeof(segment));
             if (segment.p_type == PT_INTERP && segment.p_offset < (size_t)length) {
