@@ -303,24 +303,6 @@ static int run(kern_box *box)
     return outcome.exit_code;
 }
 
-/* What was refused before there was a box is reported as well, if the words say where to. */
-static void report_refusal(kern_box *box, int argc, char **argv, const struct kern_error *err)
-{
-    const char *where = core_args_peek(argc, argv, "--report");
-    struct core_value *option = core_values_find(&box->options, "report");
-    struct kern_error ignored = {0};
-    if (where == NULL || option == NULL ||
-        core_value_set(option, where, KERN_FROM_FLAG, "--report", &ignored) != 0 ||
-        core_report_open(box, &ignored) != 0)
-        return;
-    struct core_outcome outcome;
-    struct core_evidence evidence = {.error = err};
-    core_classify(&evidence, &outcome);
-    core_report_not_alive(box);
-    core_report_started(box, &outcome);
-    (void)core_report_write(box, &outcome); /* the error itself has been printed */
-}
-
 static int plan(kern_box *box)
 {
     struct kern_error err = {0};
@@ -366,7 +348,7 @@ static int start(int argc, char **argv, bool bare)
         failed = read_spec(&box, argc, argv, &args, &err);
     if (failed != 0) {
         core_log_error(&err);
-        report_refusal(&box, argc, argv, &err);
+        core_report_refusal(&box, core_args_peek(argc, argv, "--report"), &err);
     } else if (args.help)
         code = core_help_print(core_verb_find(argv[0]));
     else if (kern_get_int(&box.options, "show-config") != 0)

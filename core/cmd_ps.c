@@ -5,6 +5,7 @@
 #include "format.h"
 #include "json.h"
 #include "log.h"
+#include "option_check.h"
 #include "records.h"
 #include "registry.h"
 
@@ -53,6 +54,20 @@ static bool meets(const struct core_record *record, const char *filter)
         return i == 3 ? has_label(record, filter + length) : strcmp(value[i], filter + length) == 0;
     }
     return has_label(record, filter);
+}
+
+static int check_filters(const kern_values *flags, struct kern_error *err)
+{
+    for (uint32_t i = 0; i < kern_get_count(flags, "filter"); i++) {
+        const char *filter = kern_get_item(flags, "filter", i);
+        if (filter[0] != '=' && strchr(filter, '=') != NULL)
+            continue;
+        kern_refuse(err, 0, "cannot use --filter %s: write it as KEY=VALUE", core_option_quote(filter).text);
+        kern_hint(err,
+                  "name=, status=, health= and label=KEY or label=KEY=VALUE; any other key is a label's");
+        return -EINVAL;
+    }
+    return 0;
 }
 
 static bool is_shown(const struct filter *filter, const struct core_record *record)
@@ -228,6 +243,8 @@ int core_cmd_ps(struct core_call *call, struct kern_error *err)
     cleanup(core_records_clear) struct core_records records = {0};
     const char *template = kern_get_string(&call->flags, "format");
     int failed = template != NULL ? core_format_check(template, fields, err) : 0;
+    if (failed == 0)
+        failed = check_filters(&call->flags, err);
     if (failed == 0)
         failed = core_records_read(kern_get_int(&call->flags, "all") != 0, &records, err);
     if (failed != 0)

@@ -305,6 +305,22 @@ static int make_schema(struct config_schema *schema, const char *name, const str
     return r < 0 ? r : config_schema_finish(schema, err);
 }
 
+/* A pool with the id "ram" could not be told from memory, which backend = "ram" means. */
+static int check_pool_ids(const struct core_config *config, const struct config_kind *kind,
+                          struct kern_error *err)
+{
+    const struct kern_option *def = config_schema_option(&kind->profile_schema, "backend");
+    const struct config_table *pool = def != NULL && def->fallback != NULL
+                                          ? find_row(kind->pool, kind->pool_count, "id", def->fallback)
+                                          : NULL;
+    if (pool == NULL)
+        return 0;
+    int r = kern_refuse(err, 0, "%s: a [[%s]] pool cannot be called \"%s\"", at_key(config, pool, "id").text,
+                        kind->pool_name, def->fallback);
+    kern_hint(err, "backend = \"%s\" means that a profile has no pool; choose another id", def->fallback);
+    return r;
+}
+
 static int check_defaults(const struct core_config *config, const struct config_kind *kind,
                           struct kern_error *err)
 {
@@ -339,6 +355,7 @@ static int fill_kind(const struct core_config *config, struct config_kind *kind,
         r = check_names(config, kind->pool, kind->pool_count, "id", err);
     if (r == 0)
         r = check_defaults(config, kind, err);
+    r = r < 0 ? r : check_pool_ids(config, kind, err);
     if (r == 0)
         r = check_backends(config, kind, err);
     return r < 0 ? r : check_chains(config, kind, err);

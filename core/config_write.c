@@ -145,6 +145,13 @@ static const char *end_of_table(const char *text, uint32_t first, uint32_t next)
     return line_at(text, next);
 }
 
+/* A blank line between two tables is one too many when there is one table, or the end, behind it. */
+static const char *without_gap(const char *text, const char *start, const char *end)
+{
+    bool gap = start - text >= 2 && start[-1] == '\n' && start[-2] == '\n';
+    return gap && (*end == '\0' || *end == '\n') ? start - 1 : start;
+}
+
 int config_write_remove(const char *text, const char *path, const char *kind, const char *name,
                         char **ret_text, struct kern_error *err)
 {
@@ -165,6 +172,7 @@ int config_write_remove(const char *text, const char *path, const char *kind, co
     }
     const char *start = line_at(text, found->line);
     const char *end = end_of_table(text, found->line, next_header(core_toml_root(doc), found->line));
+    start = without_gap(text, start, end);
     char *made = NULL;
     if (asprintf(&made, "%.*s%s", (int)(start - text), text, end) < 0)
         return no_memory(err);

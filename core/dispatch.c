@@ -3,8 +3,10 @@
 
 #include "args.h"
 #include "cmd.h"
+#include "engine.h"
 #include "help.h"
 #include "log.h"
+#include "report.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -80,6 +82,22 @@ static int read_words(struct core_call *call, bool *ret_help, struct kern_error 
     return r;
 }
 
+/* Words that make no sense are reported as what they ask for would be. */
+static void report_refusal(const struct core_call *call, const struct kern_error *err)
+{
+    const char *where = core_args_peek(call->argc, call->argv, "--report");
+    kern_box box;
+    struct core_catalog catalog = {0};
+    struct kern_error ignored = {0};
+    core_box_init(&box);
+    box.catalog = &catalog;
+    if (core_values_add(&box.options, call->verb->options, KERN_OPT_FLAG, &ignored) == 0 &&
+        core_values_find(&box.options, "report") != NULL && core_secure_descriptors(&ignored) == 0)
+        core_report_refusal(&box, where, err);
+    core_box_clear(&box);
+    core_values_clear(&box.options);
+}
+
 /* Returns the exit code, or what went wrong. */
 static int run_verb(const char *name, int argc, char **argv, struct kern_error *err)
 {
@@ -91,6 +109,8 @@ static int run_verb(const char *name, int argc, char **argv, struct kern_error *
     int r = help || call.verb->raw ? 0 : read_words(&call, &help, err);
     if (r == 0)
         r = help ? core_help_print(call.verb) : call.verb->run(&call, err);
+    else if (call.verb->options != NULL)
+        report_refusal(&call, err);
     core_values_clear(&call.flags);
     return r;
 }

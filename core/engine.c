@@ -474,7 +474,7 @@ static void print_timing(const kern_box *box)
 
 void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct kern_error *err)
 {
-    box->timing = getenv("KERN_TIMING") != NULL && getenv("KERN_TIMING")[0] != '\0';
+    box->timing = core_log_switch("KERN_TIMING");
     box->mark_ns = core_now_ns();
     int failed = box->restarts == 0 ? core_report_open(box, err) : 0;
     if (failed == 0)

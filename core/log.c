@@ -9,12 +9,17 @@
 #include <string.h>
 #include <unistd.h>
 
+bool core_log_switch(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
 /* Environment, not a variable: house rule 16 leaves no mutable state at file scope, and helpers that kern starts
  * must be as quiet as kern itself. */
 static bool is_quiet(void)
 {
-    const char *value = getenv("KERN_QUIET");
-    return value != NULL && value[0] != '\0';
+    return core_log_switch("KERN_QUIET");
 }
 
 void core_log_set_quiet(bool quiet)

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Whether a switch among the environment variables (KERN_QUIET, KERN_TIMING) is on: empty and 0 are off. */
+bool core_log_switch(const char *name);
 /* -q and KERN_QUIET: benign lines are not printed. Decided once, before anything is printed. */
 void core_log_set_quiet(bool quiet);
 

@@ -61,7 +61,7 @@ static int read_decimal(const char *text, struct decimal *ret_number)
 {
     struct decimal number = {.scale = 1};
     const char *at = text;
-    if (!is_digit(*at))
+    if (!is_digit(*at) && *at != '.') /* .5 is 0.5 */
         return -EINVAL;
     for (; is_digit(*at); at++)
         if (__builtin_mul_overflow(number.whole, 10u, &number.whole) ||

@@ -42,10 +42,10 @@ static int64_t now_ms(void)
 struct kern_progress *kern_progress_new(uint32_t lines)
 {
     struct kern_progress *progress = calloc(1, sizeof(*progress));
-    const char *quiet = getenv("KERN_QUIET"), *terminal = getenv("TERM");
+    const char *terminal = getenv("TERM");
     if (progress == NULL)
         return NULL;
-    progress->quiet = quiet != NULL && quiet[0] != '\0';
+    progress->quiet = core_log_switch("KERN_QUIET");
     progress->lines = lines != 0;
     progress->bars =
         !progress->quiet && isatty(STDERR_FILENO) == 1 && terminal != NULL && strcmp(terminal, "dumb") != 0;

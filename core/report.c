@@ -352,3 +352,19 @@ int core_report_write(kern_box *box, const struct core_outcome *outcome)
     core_json_free(&json);
     return failed;
 }
+
+void core_report_refusal(kern_box *box, const char *where, const struct kern_error *error)
+{
+    struct core_value *option = core_values_find(&box->options, "report");
+    struct kern_error ignored = {0};
+    if (where == NULL || option == NULL ||
+        core_value_set(option, where, KERN_FROM_FLAG, "--report", &ignored) != 0 ||
+        core_report_open(box, &ignored) != 0)
+        return;
+    struct core_outcome outcome;
+    struct core_evidence evidence = {.error = error};
+    core_classify(&evidence, &outcome);
+    core_report_not_alive(box);
+    core_report_started(box, &outcome);
+    (void)core_report_write(box, &outcome); /* the error is on stderr */
+}

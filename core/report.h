@@ -14,6 +14,9 @@ void core_report_executed(kern_box *box);
 /* Any other byte: the setup failed. */
 void core_report_not_alive(kern_box *box);
 void core_report_started(kern_box *box, const struct core_outcome *outcome);
+/* What was refused before anything was built is reported as well, if the words said `where`. The error itself is the caller's
+ * to print. */
+void core_report_refusal(kern_box *box, const char *where, const struct kern_error *error);
 /* NAME: {"asked", "enforced", "by"}. */
 void core_report_limit(struct core_json *json, const struct kern_limit *limit);
 /* Writes the one JSON object. 0, or -errno when it could not be written whole. */

@@ -28,7 +28,7 @@ static const struct kern_option ps_flags[] = {
      .flags = FLAG | KERN_OPT_LIST,
      .letter = "f",
      .arg = "K=V",
-     .help = "only those with this name, status, health or label (label=K[=V])"},
+     .help = "only those with this name, status, health or label (label=K[=V], or K=V)"},
     {.name = NULL},
 };
 

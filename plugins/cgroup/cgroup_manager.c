@@ -316,7 +316,7 @@ int cgroup_manager_parent(const struct cgroup_place *place, uint32_t need, char 
     const char *unwanted = getenv("KERN_NO_SCOPE");
     struct talk talk = {.place = place, .need = need, .bus = {.fd = -1}};
     char unit[CGROUP_PATH_MAX];
-    if ((unwanted != NULL && unwanted[0] != '\0') || place->read_only ||
+    if ((unwanted != NULL && unwanted[0] != '\0' && strcmp(unwanted, "0") != 0) || place->read_only ||
         access("/run/systemd/system", F_OK) < 0)
         return -ENOENT;
     int result = cgroup_manager_reach(geteuid(), place->own + place->mount_length, unit, &talk.reach);

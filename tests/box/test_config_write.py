@@ -61,6 +61,12 @@ class Changes(BoxCase):
         self.assertEqual(self.config("rm", "vdisk:three").code, 0)
         self.assertTrue(self.text().endswith("# inside\n\n# ahead of the disk\n"), self.text())
 
+    def test_what_was_added_leaves_nothing_behind(self):
+        for kinds in (("vcpu:slim",), ("vcpu:slim", "vcpu:wide", "vcpu:high")):
+            for words in [("add", kind, "--cpus", "2") for kind in kinds] + [("rm", kind) for kind in kinds]:
+                self.assertEqual(self.config(*words).code, 0)
+            self.assertEqual(self.text(), OWN)
+
     def test_what_would_not_be_valid_is_not_written(self):
         for words, part in ((("add", "vcpu:one", "--cpus", "1"), "already"), (("add", "vcpu:x", "--cpus", "many"), "--cpus"),
                             (("add", "vcpu:x", "--cpu", "1"), 'no key "cpu"'), (("add", "vcpu:x", "--backend", "no"), "no"),

@@ -227,6 +227,9 @@ class Stderr(BoxCase):
     def test_nothing_on_success(self):
         self.assertEqual(self.box("true", options=["-q"]).err, "")
         self.assertEqual(self.box("true", env={"KERN_QUIET": "1"}).err, "")
+        for off in ("", "0"):
+            self.assertIn("timing", self.box("true", env={"KERN_QUIET": off, "KERN_TIMING": "1"}).err)
+            self.assertNotIn("timing", self.box("true", env={"KERN_TIMING": off}).err)
         if self.limits_bind():
             self.assertEqual(self.box("true").err, "")
 

@@ -107,6 +107,16 @@ class SameUser(ExecCase):
 
 @as_root_and_user
 class Runs(ExecCase):
+    def test_words_that_make_no_sense_are_reported(self):
+        for words in (["nobody", "--bogus"], ["nobody", "--timeout", "never"], []):
+            path = os.path.join(self.folder(), "report")
+            result = self.kern("exec", *words, "--report", path, report=False, started=True, alive=True)
+            self.assertEqual((result.code, result.started, result.alive), (1, bytes(4), b"F"), result)
+            with open(path, encoding="utf-8") as file:
+                report = json.load(file)
+            self.assertEqual((report["started"], report["fault"]["type"]), (False, "startup_failed"), report)
+            self.assertIn(report["fault"]["message"], result.err)
+
     def test_codes_and_reports(self):
         name = self.detach("sleep", "60")
         done = self.exec(name, "sh", "-c", "exit 7", started=True, alive=True)

@@ -33,6 +33,8 @@ class Detached(LifeCase):
         for other in ("name=other", "label=team=red", "label=tea", "status=paused", "health=healthy"):
             self.assertIsNone(self.row(name, "--filter", other), other)
         self.assertEqual(self.succeed("ps", "-q", "--filter", f"name={name}"), name + "\n")
+        for wrong in ("team", "=blue", ""):
+            self.assert_failed(self.kern("ps", "--filter", wrong, report=False), 1, "--filter", f'"{wrong}"', hint="name=, status=")
 
     def test_a_format(self):
         name = self.detach("sleep", "60", options=["-l", "odd=a\"b"])

@@ -71,6 +71,8 @@ static const struct {
     {"[[vcpu]]\nname = \"a\"\nbackend = \"pool\"\n",
      "kern.toml:3:1: backend \"pool\" of profile \"a\" is no [[cpu]] pool; none is declared",
      "declare it with [[cpu]] and id = \"pool\", or write backend = \"host\""},
+    {"[[cpu]]\nid = \"host\"\n", "kern.toml:2:1: a [[cpu]] pool cannot be called \"host\"",
+     "backend = \"host\" means that a profile has no pool; choose another id"},
     {"[[cpu]]\nid = \"p\"\n[[cpu]]\nid = \"q\"\n[[vcpu]]\nname = \"a\"\nbackend = \"r\"\n",
      "kern.toml:7:1: backend \"r\" of profile \"a\" is no [[cpu]] pool; the pools are: p, q",
      "declare it with [[cpu]] and id = \"r\", or write backend = \"host\""},

@@ -94,6 +94,7 @@ static void sizes_are_read(void **state)
         {"2GiB", UINT64_C(2) << 30},
         {"1.5g", UINT64_C(3) << 29},
         {"0.5k", 512},
+        {".5k", 512},
         {"10 B", 10},
         {"3KB", 3072},
         {"1t", UINT64_C(1) << 40},
@@ -118,7 +119,9 @@ static void bad_sizes_are_refused_with_their_text(void **state)
                                       "1x",
                                       "1 ",
                                       "1.",
-                                      ".5g",
+                                      ".",
+                                      ".g",
+                                      "-.5g",
                                       "1.g",
                                       "1 mm",
                                       "1e3",
@@ -144,8 +147,9 @@ static void durations_are_read(void **state)
     static const struct {
         const char *text;
         int64_t ms;
-    } good[] = {{"1", 1000},     {"1.5", 1500}, {"0.001", 1},      {"500ms", 500}, {"2m", 120000},
-                {"1h", 3600000}, {"3 s", 3000}, {"0.5h", 1800000}, {"0", 0},       {"0.0001", 0}};
+    } good[] = {{"1", 1000},       {"1.5", 1500},  {".5", 500},     {"0.001", 1},
+                {"500ms", 500},    {"2m", 120000}, {"1h", 3600000}, {"3 s", 3000},
+                {"0.5h", 1800000}, {"0", 0},       {"0.0001", 0}};
     static const char *const bad[] = {"",  "-1", "1d", "s", "1.5.5", "nan", "inf", "9223372036854775807",
                                       "1 "};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
