@@ -487,9 +487,9 @@ static int run(const struct kern_values *flags, char **word, int words, struct k
     if (words == 2 && strcmp(word[0], "flags") == 0 && strcmp(word[1], "run") == 0)
         return flags_of_others(KERN_OPT_RUN, err);
     if (!is_list && !is_info) {
-        (void)kern_refuse(
-            err, 0,
-            "kern plugin needs \"list\", \"info NAME\", \"new NAME\" or \"check FILE\""); /* the code below */
+        (void)kern_refuse(err, 0,
+                          "kern plugin needs \"list\", \"info NAME\", \"new NAME\", \"check FILE\" or "
+                          "\"flags\""); /* the code below */
         kern_hint(err, "kern plugin --help");
         return -EINVAL;
     }

@@ -76,8 +76,12 @@ static bool has_shown(const struct kern_option *def, uint32_t mask)
 static void options(FILE *out, const struct kern_option *def, uint32_t mask, int width)
 {
     for (; def != NULL && def->name != NULL; def++) {
-        if (core_help_shows(def, mask))
-            option(out, def, width);
+        if (!core_help_shows(def, mask))
+            continue;
+        struct kern_option shown = *def;
+        if (mask == KERN_OPT_RUN)
+            shown.fallback = NULL; /* the defaults are those of a box */
+        option(out, &shown, width);
     }
 }
 

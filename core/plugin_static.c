@@ -90,7 +90,9 @@ void *core_plugin_companion(const char *object, const char *function, struct ker
         return (void *)image_tool_repair;
     if (strcmp(object, "image_registry") == 0) {
         kern_refuse(err, 0, "cannot ask a registry: this kern was built with its plugins compiled in");
-        kern_hint(err, "use a kern built without -DKERN_BUILTIN_PLUGINS=ON, or: kern load -i FILE");
+        kern_hint(err, "use an installed kern (cmake --install build; for the clients: "
+                       "KERN_BIN=/usr/local/bin/kern), or: "
+                       "kern load -i FILE");
         return NULL;
     }
     kern_refuse(err, ENOENT, "cannot load \"%s\"", object);

@@ -329,8 +329,11 @@ int image_cmd_gc(const struct image_call *call, struct kern_error *err)
 {
     uint64_t freed = 0;
     uint32_t things = 0;
-    if (call->count > 0)
-        return kern_refuse(err, 0, "unexpected word \"%s\"", call->words[0]);
+    if (call->count > 0) {
+        kern_refuse(err, 0, "unexpected word \"%s\"", call->words[0]);
+        kern_hint(err, "kern gc --help");
+        return -EINVAL;
+    }
     int dry = kern_get_int(call->values, "dry-run") != 0;
     int failed = image_collect(1, 1, &freed, &things, err); /* the list first */
     (void)fflush(stdout);                                   /* the caller looks at the stream */

@@ -186,8 +186,11 @@ static int print_json(const json_t *json, struct kern_error *err)
 int image_cmd_images(const struct image_call *call, struct kern_error *err)
 {
     struct image_store *store = NULL;
-    if (call->count > 0)
-        return kern_refuse(err, 0, "unexpected word \"%s\"", call->words[0]);
+    if (call->count > 0) {
+        kern_refuse(err, 0, "unexpected word \"%s\"", call->words[0]);
+        kern_hint(err, "kern images --help");
+        return -EINVAL;
+    }
     int failed = image_store_open(&store, err);
     if (failed != 0)
         return failed;

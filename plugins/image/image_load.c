@@ -217,8 +217,11 @@ int image_cmd_load(const struct image_call *call, struct kern_error *err)
     const char *path = kern_get_string(call->values, "input");
     auto_fd in = -1;
     struct loading l = {.name = call->count > 0 ? call->words[0] : NULL};
-    if (call->count > 1)
-        return kern_refuse(err, 0, "unexpected word \"%s\"", call->words[1]);
+    if (call->count > 1) {
+        kern_refuse(err, 0, "unexpected word \"%s\"", call->words[1]);
+        kern_hint(err, "kern load -i FILE takes the archive");
+        return -EINVAL;
+    }
     if (path == NULL && isatty(STDIN_FILENO)) {
         kern_refuse(err, 0, "cannot read an archive from a terminal");
         kern_hint(err, "kern load -i FILE");

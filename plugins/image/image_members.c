@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -65,6 +66,13 @@ static int send_entry(struct archive *tar, struct archive_entry *entry, int out,
     return failed == 0 ? send_data(tar, out, frame.size, buffer) : failed;
 }
 
+static int refuse_archive(struct archive *tar, struct kern_error *err)
+{
+    kern_refuse(err, 0, "cannot read the archive: %s", tar != NULL ? archive_error_string(tar) : "no memory");
+    kern_hint(err, "kern load -i FILE reads what docker, podman, skopeo and kern save write");
+    return -EINVAL;
+}
+
 static int send_all(int in, int out, struct kern_error *err)
 {
     struct archive *tar = archive_read_new();
@@ -77,14 +85,14 @@ static int send_all(int in, int out, struct kern_error *err)
         archive_read_support_filter_xz(tar) != ARCHIVE_OK ||
         archive_read_support_format_tar(tar) != ARCHIVE_OK ||
         archive_read_open_fd(tar, in, BLOCK) != ARCHIVE_OK)
-        return kern_refuse(err, 0, "cannot read the archive: %s",
-                           tar != NULL ? archive_error_string(tar) : "");
-    for (;;) {
+        return refuse_archive(tar, err);
+    for (bool begun = false;; begun = true) {
         int result = archive_read_next_header(tar, &entry);
         if (result == ARCHIVE_EOF)
             break;
         if (result != ARCHIVE_OK && result != ARCHIVE_WARN)
-            return kern_refuse(err, 0, "cannot read the archive: %s", archive_error_string(tar));
+            return begun ? kern_refuse(err, 0, "cannot read the archive: %s", archive_error_string(tar))
+                         : refuse_archive(tar, err);
         int failed = send_entry(tar, entry, out, buffer);
         if (failed != 0)
             return kern_refuse(err, -failed, "cannot read the archive");
@@ -219,7 +227,10 @@ static int read_tar(struct image_store *store, int in, struct image_members *mem
     int code = pid > 0 ? image_wait_child(pid) : 0;
     if (code != 0 && told->category != KERN_ERROR_NONE && (failed == 0 || failed == -EPIPE)) {
         told->message[sizeof(told->message) - 1] = '\0';
+        told->hint[sizeof(told->hint) - 1] = '\0';
         failed = kern_refuse(err, 0, "%s", told->message);
+        if (told->hint[0] != '\0')
+            kern_hint(err, "%s", told->hint);
     }
     (void)munmap(told, sizeof(*told));
     if (failed != 0 && err->category == KERN_ERROR_NONE)

@@ -57,6 +57,15 @@ class Verbs(Images):
             self.assertEqual(self.verb("load", stdin=file).out, "loaded 'made:1'\n")
         self.verb("rmi", "made:1")
 
+    def test_what_is_no_archive_and_what_is_too_much(self):
+        path = self.archive(b"no archive at all\n" * 40)
+        self.assertIn("hint: kern load -i FILE reads", self.verb("load", "-i", path, code=1).err)
+        with open("/dev/null", "rb") as file:
+            self.assertIn("hint: kern load -i FILE reads", self.verb("load", stdin=file, code=1).err)
+        for verb in ("gc", "images"):
+            self.assertIn(f"hint: kern {verb} --help", self.verb(verb, "x", code=1).err)
+        self.assertIn("hint: kern load", self.verb("load", "a", "b", code=1).err)
+
     def test_import_of_a_tar(self):
         path = self.archive(self.bottom)
         with open(path, "rb") as file:

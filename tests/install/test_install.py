@@ -219,5 +219,24 @@ class Install(unittest.TestCase):
                 self.assertIn(words, result.stderr)
 
 
+class Dependencies(unittest.TestCase):
+    """scripts/deps before anything is installed, for a user whom sudo refuses: the line says so, not that a network is missing."""
+
+    def test_sudo_that_refuses(self):
+        with tempfile.TemporaryDirectory(prefix="kern-deps-") as folder:
+            os.chmod(folder, 0o755)
+            for name, code in (("dpkg-query", 1), ("apt-get", 100), ("sudo", 1)):
+                with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/sh\nexit {code}\n")
+                os.chmod(f"{folder}/{name}", 0o755)
+            shutil.copy(SOURCE + "/scripts/deps", folder)
+            nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+            result = run("bash", folder + "/deps", "build", env={"PATH": folder + ":" + PATH}, **nobody)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("scripts/deps: sudo does not make you root", result.stderr)
+        self.assertIn("as root: apt-get update", result.stderr)
+        self.assertNotIn("is there a network", result.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()
