@@ -132,6 +132,12 @@ int64_t cgroup_field(const char *text, const char *key)
     return -1;
 }
 
+int64_t cgroup_oom_kills(const char *events)
+{
+    int64_t groups = cgroup_field(events, "oom_group_kill");
+    return groups > 0 ? groups : cgroup_field(events, "oom_kill");
+}
+
 uint32_t cgroup_weight_bfq(uint32_t weight)
 {
     return weight <= 100 ? weight : 100 + (weight - 100) * 900 / 9900;

@@ -33,6 +33,9 @@ uint64_t cgroup_whole_pages(uint64_t bytes, uint64_t page);
 int64_t cgroup_number(const char *text);
 /* The number behind `key` in lines of "key value"; -1 where there is none. */
 int64_t cgroup_field(const char *text, const char *key);
+/* How often the OOM killer struck, of memory.events. A kill of the whole group is one, however many processes it ends; older
+ * kernels than Linux 5.17 count only processes, the chosen one twice. */
+int64_t cgroup_oom_kills(const char *events);
 
 /* --io-weight is on v2's scale, 1 to 10000 around 100; the older files have others. */
 uint32_t cgroup_weight_bfq(uint32_t weight);   /* 1 to 1000 around 100 */

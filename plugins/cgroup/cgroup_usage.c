@@ -34,6 +34,12 @@ static int64_t field_in(const struct cgroup_group *group, const char *file, cons
     return cgroup_field(text, key);
 }
 
+static int64_t kills_in(const struct cgroup_group *group)
+{
+    char text[1024];
+    return cgroup_read(group->dir, "memory.events", text, sizeof(text)) < 0 ? -1 : cgroup_oom_kills(text);
+}
+
 /* v1 counts failed charges of memory, but not (seen with Linux 6.18) of memory and swap together, which fail first where no
  * swap is allowed: so usage at the cap, less a batch of charges, tells too. */
 static bool was_full(const struct cgroup_group *group)
@@ -98,7 +104,7 @@ void cgroup_collect(kern_box *box, void *opaque, struct kern_usage *ret_usage)
     struct kern_usage usage = {.cpu_us = -1, .throttled_us = -1};
     if (memory != NULL && memory->version == 2) {
         usage.peak_memory = number_in(memory, "memory.peak"); /* Linux 5.19 */
-        usage.oom_kills = field_in(memory, "memory.events", "oom_kill");
+        usage.oom_kills = kills_in(memory);
     } else {
         usage.peak_memory = number_in(memory, "memory.max_usage_in_bytes");
         usage.oom_kills = field_in(memory, "memory.oom_control", "oom_kill"); /* Linux 4.13 */

@@ -161,6 +161,10 @@ static void numbers_and_weights(void **unused)
     assert_int_equal(cgroup_field(events, "low"), 0);
     assert_int_equal(cgroup_field(events, "kill"), -1);
     assert_int_equal(cgroup_field("", "oom"), -1);
+    assert_int_equal(cgroup_oom_kills(events), 1);
+    assert_int_equal(cgroup_oom_kills("oom 1\noom_kill 3\noom_group_kill 0\n"), 3);
+    assert_int_equal(cgroup_oom_kills("oom 1\noom_kill 2\n"), 2);
+    assert_int_equal(cgroup_oom_kills(""), -1);
     assert_int_equal(cgroup_whole_pages(4097, 4096), 4096);
     assert_int_equal(cgroup_whole_pages(4095, 4096), 0);
     assert_int_equal(cgroup_weight_bfq(1), 1);
