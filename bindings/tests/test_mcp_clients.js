@@ -38,7 +38,8 @@ test("the official client", async (t) => {
   await assert.rejects(call("nothing", {}), (problem) => problem.code === -32602);
   const told = [];
   await call("run_code", { code: "import time; time.sleep(1.3)" }, { onprogress: (progress) => told.push(progress.progress) });
-  assert.deepEqual(told, [1]);
+  assert.ok(told.length >= 1); // more where a start takes long
+  assert.deepEqual(told, told.map((_, n) => n + 1));
   const stop = new AbortController();
   const late = call("run_code", { code: "import time; time.sleep(50)" }, { signal: stop.signal });
   setTimeout(() => stop.abort("enough"), 500);

@@ -32,7 +32,8 @@ class Sdk(unittest.TestCase):
                     told.append(progress)
 
                 await client.call_tool("run_code", {"code": "import time; time.sleep(1.3)"}, progress_callback=on_progress)
-                self.assertEqual(told, [1])
+                self.assertTrue(told)  # more than one where a start takes long
+                self.assertEqual(told, list(range(1, len(told) + 1)))
                 with anyio.move_on_after(0.5):
                     await client.call_tool("run_code", {"code": "import time; time.sleep(50)"})
                 self.assertEqual((await client.call_tool("run_code", {"code": "print(1)"})).content[0].text, "1")

@@ -32,7 +32,7 @@ HELPERS = os.path.join(HERE, "helpers")
 BOX_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 IS_ROOT = os.geteuid() == 0
 SLOW = os.environ.get("KERN_SLOW") == "1"
-PATIENCE = 20  # seconds; only a hang is longer
+PATIENCE = 60  # seconds; only a hang is longer, even where somebody takes the CPUs away for a while
 BENIGN = ("kern: note: ", "kern: warning: ", "kern: security-profile=")
 
 if not os.access(KERN, os.X_OK):
@@ -131,12 +131,12 @@ def _make_user():
 
 def _remove_user(identity):
     for pid in processes(lambda pid: os.stat(f"/proc/{pid}").st_uid == identity.uid):
-        _kill(pid)
+        kill(pid)
     subprocess.run(["userdel", "--remove", identity.name], check=False, capture_output=True)
     shutil.rmtree(f"/tmp/kern-{identity.uid}", ignore_errors=True)
 
 
-def _kill(pid):
+def kill(pid):
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -170,7 +170,7 @@ def running(*words):
 def scratch():
     """A folder for the files of this process; others may pass through, not list."""
     if "scratch" not in _cache:
-        path = tempfile.mkdtemp(prefix="kernbox-test-", dir="/tmp")
+        path = tempfile.mkdtemp(prefix=f"kernbox-test-{os.getpid()}-", dir="/tmp")
         os.chmod(path, 0o711)
         atexit.register(shutil.rmtree, path, ignore_errors=True)
         _cache["scratch"] = path
@@ -376,14 +376,19 @@ def state_leaks(directories, every=False):
     return found
 
 
-def our_processes():
-    """Living kern processes that were started here, their boxes' inits included."""
-    def is_ours(pid):
+def kerns(wanted):
+    """Living kern processes, their boxes' inits included, for whose environment wanted(bytes) holds."""
+    def is_one(pid):
         if os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)") != KERN:
             return False
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return os.fsencode(scratch()) in file.read()
-    return processes(is_ours)
+            return wanted(file.read())
+    return processes(is_one)
+
+
+def our_processes():
+    """Those that were started here."""
+    return kerns(lambda environment: os.fsencode(scratch()) in environment)
 
 
 def mount_leaks():
@@ -409,7 +414,7 @@ def leaks(directories):
         ("mounts", mount_leaks())) if found}
 
 
-def eventually(condition, seconds=10):
+def eventually(condition, seconds=PATIENCE / 2):
     """Waits until the condition holds; returns its last value. The kernel removes some things a moment later."""
     end = time.monotonic() + seconds
     value = condition()
@@ -588,5 +593,7 @@ def as_user(cls):
 
 
 def main():
+    import stale
+    stale.end_boxes()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the user goes away all the same
     unittest.main()

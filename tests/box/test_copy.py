@@ -4,7 +4,6 @@ import json
 import os
 import stat
 import subprocess
-import time
 
 import kerntest
 from kerntest import as_root, as_root_and_user
@@ -151,11 +150,14 @@ class There(CopyCase):
         self.cp(sample, f"{name}:/tmp")
         def held():
             return len(os.listdir(f"/proc/{self.supervisor}/fd"))
-        time.sleep(1.5)  # what a box gets when it lives on is there
-        before = held()
-        for _ in range(5):
-            self.cp(f"{name}:/tmp/tree", self.place())
-        self.assertTrue(kerntest.eventually(lambda: held() == before))
+
+        def keeps():
+            before = held()
+            for _ in range(5):
+                self.cp(f"{name}:/tmp/tree", self.place())
+            return not kerntest.eventually(lambda: held() <= before, seconds=3)
+        # What a box gets when it lives on may come meanwhile, but not each time.
+        self.assertFalse(all(keeps() for _ in range(4)))
         self.assertTrue(kerntest.eventually(
             lambda: self.run_in(name, "sh", "-c", "ls -d /proc/[0-9]* | wc -l").strip() == "3"))
 
@@ -271,11 +273,14 @@ class Hostile(CopyCase):
         self.assertIn("its path has too many parts", done.err)
 
     def test_a_box_that_is_being_stopped(self):
-        name = self.detach("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done", options=["--stop-timeout", "2"])
+        name = self.detach("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done", options=["--stop-timeout", "50"])
         self.assertTrue(kerntest.eventually(lambda: self.kern("logs", name).out == "ready\n"))
         stopping = self.start("stop", name, report=False)
-        time.sleep(0.3)
-        self.cp_refused(f"{name}:/etc/passwd", self.place(), "is being stopped")
+        place = self.place()
+        self.assertTrue(kerntest.eventually(
+            lambda: "is being stopped" in self.kern("cp", f"{name}:/etc/passwd", place, report=False).err))
+        self.cp_refused(f"{name}:/etc/passwd", place, "is being stopped")
+        self.succeed("kill", name)
         stopping.wait()
 
     def test_who_goes_away_takes_the_copy_along(self):

@@ -294,7 +294,7 @@ class Cases(Hostile):
         for options in (["--env-file", folder + "/fifo"], ["--report", folder + "/fifo"], ["--seccomp", folder + "/fifo"],
                         ["--config", folder + "/fifo"]):
             with self.subTest(options):
-                result = self.box("true", options=options, report=False, seconds=10)
+                result = self.box("true", options=options, report=False)
                 self.assertEqual(result.code, 1, result)
 
     def test_a_volume_that_is_a_device_or_a_fifo(self):

@@ -462,8 +462,14 @@ class Life(Egress):
         self.server(WEB, 2527)
         script = ("import socket, time\nheld = []\n"
                   "for i in range(150): held.append(socket.create_connection(('web.example.com', 2527)))\n"
-                  "print('held', flush=True)\ninput()\nfor s in held: s.close()\ntime.sleep(0.3)\n"
-                  "s = socket.create_connection(('web.example.com', 2527)); s.sendall(b'again\\n'); print(s.recv(9))")
+                  "print('held', flush=True)\ninput()\nfor s in held: s.close()\n"
+                  "for _ in range(200):\n"  # until there is room again
+                  "  try:\n"
+                  "    s = socket.create_connection(('web.example.com', 2527)); s.sendall(b'again\\n')\n"
+                  "    if answer := s.recv(9): break\n"
+                  "  except OSError: pass\n"
+                  "  time.sleep(0.1)\n"
+                  "print(answer)")
         need("python3")
         running = self.start("box", "-q", "--egress-allow=web.example.com:2527", "--", "python3", "-c", script, stdin=subprocess.PIPE,
                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200)))

@@ -172,6 +172,7 @@ class Boxes(Images):
             time.sleep(moment)
             running.signal(9)
             running.wait()
+            self.assertTrue(kerntest.eventually(lambda: not kerntest.our_processes()))
             if os.path.exists(f"{volumes}/v"):
                 self.assertEqual(len(os.listdir(f"{volumes}/v")), 300)
                 self.verb("volume", "rm", "v")

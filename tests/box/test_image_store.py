@@ -178,6 +178,7 @@ class Verbs(Images):
             time.sleep(whole * i / moments)
             running.signal(signal.SIGKILL)
             running.wait()
+            self.assertTrue(kerntest.eventually(lambda: not kerntest.our_processes()))
             self.says("/bin/true")
             for name in self.list():
                 self.assertEqual(self.says("/bin/sh", "-c", "ls / | grep -c ^f", name=name) if name == "made:1" else "600\n", "600\n")

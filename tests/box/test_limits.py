@@ -162,7 +162,7 @@ class Shown(Limits):
             time.sleep(0.1)
         result = running.wait()
         self.assertIn(result.fault, (None, "timeout"), result)
-        self.assertLess(slowest, 2)
+        self.assertLess(slowest, 5)  # a machine that the bomb holds stands still for as long as it lasts
         self.assertEqual(result.report["usage"]["peak_pids"], 64)
 
     def test_half_a_cpu(self):
@@ -171,10 +171,10 @@ class Shown(Limits):
         usage = result.report["usage"]
         used = usage["cpu_ms"] / usage["wall_ms"]
         # The clock starts when kern sees the command run, which a slow machine sees late.
-        self.assertLess(used, 0.5 * (1.15 if kerntest.SLOW else 1.05), usage)
+        self.assertLess(used, 0.5 * 1.15, usage)
         if os.getloadavg()[0] < 2 and not kerntest.SLOW:  # otherwise others may have left it less
             self.assertGreater(usage["throttled_ms"], 500, usage)
-            self.assertGreater(used, 0.5 * 0.95, usage)
+            self.assertGreater(used, 0.5 * 0.7, usage)
 
     def test_the_box_reads_its_cap(self):
         out = self.shell("cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -211,7 +211,7 @@ class Shown(Limits):
             if count < 100:  # too few to compare
                 return
             first, last = sorted(times[:50])[25], sorted(times[-50:])[25]
-            if last < first * 1.1:
+            if last < first * 1.25:
                 return
         self.fail(f"the last boxes took {last * 1e3:.1f} ms, the first {first * 1e3:.1f}")
 
@@ -349,8 +349,10 @@ class Fleet(Limits):
         self.assertEqual(box.line(), "ready\n")
         box.signal(9)
         box.wait()
-        self.kern("box", "-q", "--", "sleep", "0.3")
-        self.assertEqual(kerntest.glob.glob("/sys/fs/cgroup/**/kern.fleet", recursive=True), [])
+        def swept():
+            self.kern("box", "-q", "--", "sleep", "0.3")
+            return kerntest.glob.glob("/sys/fs/cgroup/**/kern.fleet", recursive=True) == []
+        self.assertTrue(kerntest.eventually(swept))
 
     def test_kern_toml(self):
         env = self.own_config('[box]\n' 'fleet-memory-max = "96m"\n' 'fleet-pids-max = 50\n' 'max-concurrent = 1\n')
@@ -385,8 +387,9 @@ class Concurrent(Limits):
 
     def test_many_at_once(self):
         env = {"KERN_MAX_CONCURRENT": "3"}
-        boxes = [self.start("box", "-q", "--", "sleep", "2", env=env) for _ in range(8)]
-        self.assertEqual(sorted(box.wait().code for box in boxes), [0] * 3 + [1] * 5)
+        boxes = [self.start("box", "-q", "--", "sh", "-c", "read x; exit 0", env=env, stdin=-1) for _ in range(8)]
+        kerntest.eventually(lambda: sum(box.process.poll() is not None for box in boxes) >= 5)  # before the others may end
+        self.assertEqual(sorted(box.wait("").code for box in boxes), [0] * 3 + [1] * 5)
 
 
 if __name__ == "__main__":

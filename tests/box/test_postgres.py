@@ -34,7 +34,7 @@ class Database(LifeCase):
         self.assertEqual(done.code, 0, done)
         self.supervisor = int(done.out.split("pid ")[1].split(",")[0])
         kerntest._pids.add(self.supervisor)
-        self.assertTrue(kerntest.eventually(lambda: self.sql("select 1").code == 0, 30), self.kern("logs", self.box_name).err)
+        self.assertTrue(kerntest.eventually(lambda: self.sql("select 1").code == 0, 120), self.kern("logs", self.box_name).err)
 
     def sql(self, text):
         return self.kern("exec", self.box_name, "--", f"{PROGRAMS}/psql", "-qAt", "-h", "/tmp", "-U", "nobody", "postgres", "-c", text,

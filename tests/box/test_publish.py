@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import time
 
 import egressworld
 import kerntest
@@ -11,8 +10,13 @@ from kerntest import BoxCase, as_root_and_user
 
 SERVER = """
 import socket, sys, threading
-def tcp(address, port):
-    server = socket.create_server((address, port), family=socket.AF_INET6 if ':' in address else socket.AF_INET)
+def listening(kind, *rest):
+    if kind == 'tcp':
+        return tcp, socket.create_server((rest[0], int(rest[1])), family=socket.AF_INET6 if ':' in rest[0] else socket.AF_INET)
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(('127.0.0.1', int(rest[0])))
+    return udp, server
+def tcp(server):
     while True:
         peer, _ = server.accept()
         threading.Thread(target=serve, args=(peer,), daemon=True).start()
@@ -23,15 +27,13 @@ def serve(peer):
         if len(total) < 1000: peer.sendall(b'got ' + data)
     peer.sendall(b'%d in all' % len(total))
     peer.close()
-def udp(port):
-    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server.bind(('127.0.0.1', port))
+def udp(server):
     while True:
         data, peer = server.recvfrom(65536)
         server.sendto(b'%d got ' % peer[1] + data, peer)
 for word in sys.argv[1:]:
-    kind, *rest = word.split(',')
-    threading.Thread(target=tcp if kind == 'tcp' else udp, args=(*rest[:-1], int(rest[-1])), daemon=True).start()
+    serves, server = listening(*word.split(','))
+    threading.Thread(target=serves, args=(server,), daemon=True).start()
 print('up', flush=True)
 sys.stdin.read()
 """
@@ -49,7 +51,6 @@ class Published(BoxCase):
         running = self.start("box", *(f"-p{port}" for port in ports), *options, "--", "python3", "-c", SERVER, *servers,
                              stdin=subprocess.PIPE)
         self.assertEqual(running.line(), "up\n")
-        time.sleep(0.1)  # its threads listen a moment later
         return running
 
     def end(self, running):
@@ -57,7 +58,7 @@ class Published(BoxCase):
         self.assertEqual(result.code, 0, result)
 
     def ask(self, address, port, text=b"hi"):
-        with socket.create_connection((address, port), 5) as peer:
+        with socket.create_connection((address, port), kerntest.PATIENCE) as peer:
             peer.sendall(text)
             return peer.recv(1000)
 
@@ -87,7 +88,7 @@ class Ports(Published):
 
     def test_half_close_and_bulk(self):
         running = self.serving("tcp,127.0.0.1,80", ports=["8080:80"])
-        with socket.create_connection(("127.0.0.1", 8080), 5) as peer:
+        with socket.create_connection(("127.0.0.1", 8080), kerntest.PATIENCE) as peer:
             peer.sendall(bytes(5_000_000))
             peer.shutdown(socket.SHUT_WR)
             self.assertEqual(peer.recv(100), b"5000000 in all")
@@ -102,7 +103,7 @@ class Ports(Published):
 
     def test_who_connects(self):
         running = self.serving("tcp,127.0.0.1,80", ports=["8080:80+proxy"])
-        with socket.create_connection(("127.0.0.1", 8080), 5) as peer:
+        with socket.create_connection(("127.0.0.1", 8080), kerntest.PATIENCE) as peer:
             port = peer.getsockname()[1]
             peer.sendall(b"hi")
             text = peer.recv(200)
@@ -116,7 +117,7 @@ class Ports(Published):
         answers = set()
         for i in range(3):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
-                peer.settimeout(5)
+                peer.settimeout(kerntest.PATIENCE)
                 peer.connect(("127.0.0.1", 5353))
                 for _ in range(2):
                     peer.send(b"hi")
@@ -128,7 +129,7 @@ class Ports(Published):
 
     def test_many_connections(self):
         running = self.serving("tcp,127.0.0.1,80", ports=["8080:80"])
-        peers = [socket.create_connection(("127.0.0.1", 8080), 5) for _ in range(200)]
+        peers = [socket.create_connection(("127.0.0.1", 8080), kerntest.PATIENCE) for _ in range(200)]
         for peer in peers:
             peer.sendall(b"x")
         for peer in peers:

@@ -321,13 +321,21 @@ class Interrupted(PullCase, unittest.TestCase):
             request.end_headers()
             request.wfile.write(image.layers[0][:200_000])
             request.wfile.flush()
-            time.sleep(0.2)
             reached.set()
-            time.sleep(3)
+            go.wait(kerntest.PATIENCE)
             return True
+        go = threading.Event()
         registry = self.serve(fault=hold)
+        self.addCleanup(go.set)  # before the registry is closed
         reference = registry.add(image)
-        return registry, reference, self.fresh(registry), reached
+        env = self.fresh(registry)
+        hexes = digest(image.layers[0]).removeprefix("sha256:")
+        part = os.path.join(env["XDG_DATA_HOME"], "kern/images/ingest", hexes)
+
+        def arrived():
+            return reached.wait(kerntest.PATIENCE) and kerntest.eventually(
+                lambda: os.path.exists(part) and os.path.getsize(part) == 200_000)
+        return registry, reference, env, arrived
 
     def assert_goes_on(self, registry, reference, env):
         registry.requests.clear()
@@ -338,9 +346,9 @@ class Interrupted(PullCase, unittest.TestCase):
     def test_ctrl_c(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number):
-                registry, reference, env, reached = self.held(small())
+                registry, reference, env, arrived = self.held(small())
                 running = self.start("pull", reference, env=env)
-                self.assertTrue(reached.wait(10))
+                self.assertTrue(arrived())
                 running.signal(number)
                 result = running.wait()
                 self.assertEqual(result.code, 128 + number, result)
@@ -349,9 +357,9 @@ class Interrupted(PullCase, unittest.TestCase):
                 self.assert_goes_on(registry, reference, env)
 
     def test_kill(self):
-        registry, reference, env, reached = self.held(small())
+        registry, reference, env, arrived = self.held(small())
         running = self.start("pull", reference, env=env)
-        self.assertTrue(reached.wait(10))
+        self.assertTrue(arrived())
         running.signal(signal.SIGKILL)
         running.wait()
         self.assertTrue(kerntest.eventually(lambda: not kerntest.our_processes()))
@@ -375,11 +383,12 @@ class Interrupted(PullCase, unittest.TestCase):
 
     def test_what_was_damaged_comes_again(self):
         image = small()
-        registry, reference, env, reached = self.held(image)
+        registry, reference, env, arrived = self.held(image)
         running = self.start("pull", reference, env=env)
-        self.assertTrue(reached.wait(10))
+        self.assertTrue(arrived())
         running.signal(signal.SIGKILL)
         running.wait()
+        self.assertTrue(kerntest.eventually(lambda: not kerntest.our_processes()))
         hexes = digest(image.layers[0]).removeprefix("sha256:")
         path = os.path.join(env["XDG_DATA_HOME"], "kern/images/ingest", hexes)
         with open(path, "r+b") as file:

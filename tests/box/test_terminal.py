@@ -82,6 +82,14 @@ class Terminal(BoxCase):
         screen.expect(r"# ")
         return screen
 
+    @staticmethod
+    def sleeping(states):
+        """The program `sleep 1000` of the box, when it is in one of these states."""
+        def is_it(pid):
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                return file.read().rsplit(")", 1)[1].split()[0] in states
+        return [pid for pid in kerntest.running("sleep", "1000") if pid in kerntest.processes(is_it)]
+
     def run_all(self, screen, code=0):
         self.assertEqual(screen.wait(), code, screen.text)
         self.assertEqual(termios.tcgetattr(screen.slave), screen.before, "the terminal was not put back")
@@ -139,7 +147,7 @@ class Terminal(BoxCase):
             with self.subTest(options):
                 screen = self.shell_screen(*options)
                 screen.type("sleep 1000\n")
-                time.sleep(0.4)
+                self.assertTrue(kerntest.eventually(lambda: self.sleeping("S")))
                 screen.type("\x03")
                 screen.expect("# ")
                 screen.type("echo still''here; exit 4\n")
@@ -155,15 +163,15 @@ class Terminal(BoxCase):
         """bubblewrap#147, #726: stop, resume."""
         screen = self.shell_screen()
         screen.type("sleep 1000\n")
-        time.sleep(0.4)
+        self.assertTrue(kerntest.eventually(lambda: self.sleeping("S")))
         screen.type("\x1a")
         screen.expect("topped")
         screen.type("jobs\n")
         screen.expect("sleep 1000")
         screen.type("fg\n")
-        time.sleep(0.4)
+        self.assertTrue(kerntest.eventually(lambda: self.sleeping("S")))
         screen.type("\x03")
-        time.sleep(0.4)
+        self.assertTrue(kerntest.eventually(lambda: not self.sleeping("ST")))
         screen.type("echo ba''ck; exit 3\n")
         screen.expect("back")
         self.run_all(screen, 3)

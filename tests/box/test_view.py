@@ -133,7 +133,7 @@ class Memory(View):
         self.assertLessEqual(info["MemFree"], info["MemTotal"])
         total, free, swap, uptime, procs = map(int, self.asks("sysinfo", options=["-m", "100m"]).split())
         self.assertEqual((total, swap), (100 << 20, 0))
-        self.assertTrue(0 < free <= total and uptime < 5 and procs == 1, (free, uptime, procs))
+        self.assertTrue(0 < free <= total and uptime < 60 and procs == 1, (free, uptime, procs))
 
     def test_more_than_the_machine_has(self):
         with open("/proc/meminfo", encoding="utf-8") as file:
@@ -143,7 +143,7 @@ class Memory(View):
     def test_a_second_later(self):
         """What the box uses is seen; what it only cached counts as available."""
         program = kerntest.program("asks", "-static", "-pthread")
-        out = self.shell("(/asks eat 60 2.4; cat /proc/meminfo) & dd if=/dev/zero of=/f bs=1M count=10 2>/dev/null; sleep 1.9;"
+        out = self.shell("(/asks eat 60 6; cat /proc/meminfo) & dd if=/dev/zero of=/f bs=1M count=10 2>/dev/null; sleep 1.9;"
                          "cat /proc/meminfo; cat /proc/loadavg; cat /proc/uptime; grep '^cpu ' /proc/stat; wait",
                          options=["-m", "200m", "-v", f"{program}:/asks"])
         info = fields(out)
@@ -153,7 +153,7 @@ class Memory(View):
         total, free = map(int, re.search(r"^(\d{9}) (\d+) 0 ", out, re.M).groups())
         self.assertTrue(65 << 20 < total - free < 120 << 20, out)
         up = float(re.search(r"^(\d+\.\d\d) \d+\.\d\d$", out, re.M).group(1))
-        self.assertTrue(1 <= up < 10, out)
+        self.assertTrue(1 <= up < 60, out)
         self.assertRegex(out, r"(?m)^\d+\.\d\d \d+\.\d\d \d+\.\d\d \d+/\d+ \d+$")
 
     def test_load_and_time_are_the_boxes(self):

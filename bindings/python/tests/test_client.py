@@ -93,7 +93,7 @@ class Client(unittest.TestCase):
     def test_a_slow_callback_does_not_stall_the_box(self):
         begin = time.monotonic()
         result = run_code("for i in range(3000): print('x' * 1000, flush=i % 2)", **HOST, on_stdout=lambda data: time.sleep(0.2))
-        self.assertLess(time.monotonic() - begin, 8)
+        self.assertLess(time.monotonic() - begin, 60)  # 600 if each call were waited for
         self.assertEqual(len(result.stdout), 3000 * 1001)
         time.sleep(0.5)  # its thread ends with the call of it that still runs
 
@@ -185,9 +185,11 @@ class Client(unittest.TestCase):
     def test_a_box_that_somebody_stops_is_killed(self):
         with Sandbox(**HOST) as sandbox:
             found = []
-            thread = threading.Thread(target=lambda: found.append(sandbox.run_code("import time; time.sleep(20)")))
+            thread = threading.Thread(target=lambda: found.append(sandbox.run_code("open('on', 'w').close(); import time; time.sleep(50)")))
             thread.start()
-            time.sleep(1.5)
+            end = time.monotonic() + 40
+            while not os.path.exists(sandbox.workspace + "/on") and time.monotonic() < end:
+                time.sleep(0.02)
             os.kill(int(children()[0]), signal.SIGKILL)
             thread.join()
         self.assertEqual(found[0].fault.type, "killed")
