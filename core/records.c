@@ -97,6 +97,27 @@ static bool is_held(int fd)
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
+/* The record of a box that changed very often is longer than what is looked at: its beginning says what the box is, its end how it is
+ * now. Returns the length, or -1. */
+static ssize_t read_text(int fd, off_t size, char *text, size_t room)
+{
+    if (size < (off_t)room)
+        return read(fd, text, room - 1);
+    size_t half = room / 2;
+    ssize_t head = pread(fd, text, half, 0);
+    while (head > 0 && text[head - 1] != '\n')
+        head--; /* a line that is cut is none */
+    if (head < 0)
+        return -1;
+    ssize_t tail = pread(fd, text + head, half - 1, size - (off_t)half + 1);
+    const char *line = tail > 0 ? memchr(text + head, '\n', (size_t)tail) : NULL;
+    if (line == NULL)
+        return head;
+    size_t rest = (size_t)(text + head + tail - (line + 1));
+    memmove(text + head, line + 1, rest);
+    return head + (ssize_t)rest;
+}
+
 /* 0 with the record, -ENOENT for what is no box (any more). */
 static int read_one(int folder, const char *name, bool exited, struct core_record *ret_record)
 {
@@ -109,7 +130,7 @@ static int read_one(int folder, const char *name, bool exited, struct core_recor
     struct core_record record = {.exited = exited};
     size_t room = (size_t)st.st_size < CORE_RECORD_MOST ? (size_t)st.st_size + 512 : CORE_RECORD_MOST;
     record.text = malloc(room);
-    ssize_t length = record.text != NULL ? read(fd, record.text, room - 1) : -1;
+    ssize_t length = record.text != NULL ? read_text(fd, st.st_size, record.text, room) : -1;
     if (length < 0 || strncmp(record.text, "pid ", 4) != 0) {
         core_record_clear(&record);
         return -ENOENT;

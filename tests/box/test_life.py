@@ -26,6 +26,16 @@ class Detached(LifeCase):
         self.assertEqual(os.getsid(self.supervisor), self.supervisor)
         self.assertIn(name, self.succeed("ps"))
 
+    def test_a_box_that_changed_very_often(self):
+        """Each change of a box is a line of its record, of which no more than 256 KiB are looked at."""
+        name = self.detach("sleep", "60", options=["-l", "team=blue"])
+        places = [os.path.join(folder, "boxes", name) for folder in self.me.run_directories()]
+        with open(next(place for place in places if os.path.exists(place)), "a", encoding="ascii") as file:
+            file.write("health healthy\nhealth unhealthy\n" * 10000 + "health healthy\nstatus paused\n")
+        row = self.row(name)
+        self.assertEqual((row["status"], row["health"], row["pid"], row["labels"]),
+                         ("paused", "healthy", self.supervisor, {"team": "blue"}))
+
     def test_ps_filters(self):
         name = self.detach("sleep", "60", options=["-l", "team=blue"])
         for wanted in (f"name={name}", "label=team", "label=team=blue", "team=blue", "status=running"):
