@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -289,13 +290,15 @@ static void start_direct(struct egress_conn *conn, const struct egress_slot *slo
 
 static void start_conn(struct egress_listener *listener, int fd)
 {
+    static const int on = 1;
     struct egress_world *world = listener->world;
     struct egress_conn *conn = world->relays.count < EGRESS_MAX_CONNS ? calloc(1, sizeof(*conn)) : NULL;
     if (conn == NULL) {
         (void)close(fd); /* a box with that many connections can wait for one of them to end */
         return;
     }
-    egress_tune(fd, 1); /* the box is on this machine */
+    /* The rest it has from its listener; this also where it came before that was tuned. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     conn->world = world;
     conn->place = -1;
     conn->relay.all = &world->relays;

@@ -50,6 +50,8 @@ static int connect_box(uint16_t port, int type)
         int fd = socket(six ? AF_INET6 : AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0)
             return -errno;
+        if (type == SOCK_STREAM)
+            egress_tune(fd, 1);
         const struct sockaddr *to = six ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4;
         int result = connect(fd, to, six ? sizeof(v6) : sizeof(v4)) == 0 ? 0 : errno;
         socklen_t size = sizeof(refused);
@@ -105,8 +107,6 @@ static void start(struct listener *listener, int client)
         refuse(client);
         return;
     }
-    egress_tune(client, egress_address_is_loopback(&listener->port->address));
-    egress_tune(server, 1);
     egress_relay_start(&world->relays, relay, client, server);
     if (!relay->ended && listener->port->proxy && announce(&relay->up, client) != 0)
         egress_relay_end(relay, -EIO, 1);

@@ -2,6 +2,7 @@
  * prepare, so that a port that is taken is known before anything runs. */
 #include "egress_publish.h"
 
+#include "egress_relay.h"
 #include "kern/cleanup.h"
 #include "kern/foundation.h"
 #include "kern/sys.h"
@@ -39,8 +40,10 @@ static int open_port(const struct egress_port *port, struct kern_error *err)
                         (port->udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return explain(port, errno, err);
-    if (!port->udp) /* a connection that has just ended does not keep the port */
+    if (!port->udp) { /* a connection that has just ended does not keep the port */
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)); /* cannot fail */
+        egress_tune(fd, egress_address_is_loopback(&port->address));
+    }
     if (port->address.v6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)); /* cannot fail on a new socket */
     const struct sockaddr *where =

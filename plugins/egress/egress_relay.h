@@ -38,7 +38,9 @@ void egress_relay_pump(struct egress_relay *relay);
 void egress_relay_end(struct egress_relay *relay, int failed, int reset);
 /* Another turn for those that had their share. Returns how long the loop may sleep: 0 or `otherwise`. */
 int egress_relays_turn(struct egress_relays *all, int otherwise);
-/* As every connection here wants it: TCP_NODELAY; keepalive when the other end is far, small buffers when it is on this machine. */
+/* As every connection here wants it: TCP_NODELAY; keepalive when the other end is far, small buffers and no pacing when it is on
+ * this machine. Before the connection: on a socket that is to connect, or on a listener, from which connections inherit it. Once
+ * connected, a socket keeps the pacing that it began with. */
 void egress_tune(int fd, int near);
 
 #endif

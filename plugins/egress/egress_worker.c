@@ -40,6 +40,8 @@ static void adopt(struct egress_world *world, uint32_t index, int fd)
         return;
     }
     listener->source.fd = fd;
+    if (listener->slot->kind != EGRESS_SLOT_DNS_UDP)
+        egress_tune(fd, 1); /* the box is on this machine */
     if (listener->slot->listening)
         listener->added = egress_loop_add(&world->loop, &listener->source, EPOLLIN) == 0;
 }
