@@ -289,18 +289,37 @@ static int volume_map(uint32_t owner, uint32_t base, uint32_t count, char *text,
     return used > 0 && (size_t)used < size ? 0 : -ERANGE;
 }
 
-static int volume_namespace(const kern_box *box, const struct core_mount *mount, int *ret_fd)
+static int own_namespace(const kern_box *box, int *ret_fd, struct kern_error *err)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)box->outer_pid); /* fits by its parts */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return kern_fail(err, errno, "cannot open the box's user namespace \"%s\"", path);
+    *ret_fd = fd;
+    return 0;
+}
+
+/* A volume of root's has the same map as the box: its namespace is there already. Any other takes a process to make one, half
+ * a millisecond of the box's start. */
+static int volume_namespace(const kern_box *box, const struct core_mount *mount, int *ret_fd,
+                            struct kern_error *err)
 {
     struct stat st;
     if (fstat(mount->fd, &st) != 0)
-        return -errno;
+        return kern_fail(err, errno, "cannot look at volume \"%s\"", mount->source);
     if (is_named_volume(box, mount))
         st.st_uid = st.st_gid = 0;
     char uid_map[128], gid_map[128];
     int failed = volume_map(st.st_uid, box->ids.base, box->ids.count, uid_map, sizeof(uid_map));
     if (failed == 0)
         failed = volume_map(st.st_gid, box->ids.gid_base, box->ids.count, gid_map, sizeof(gid_map));
-    return failed != 0 ? failed : user_namespace_with(uid_map, gid_map, ret_fd);
+    if (failed == 0 && strcmp(uid_map, box->ids.uid_map) == 0 && strcmp(gid_map, box->ids.gid_map) == 0)
+        return own_namespace(box, ret_fd, err);
+    if (failed == 0)
+        failed = user_namespace_with(uid_map, gid_map, ret_fd);
+    return failed == 0 ? 0
+                       : kern_fail(err, -failed, "cannot make the id map of volume \"%s\"", mount->source);
 }
 
 static unsigned reach_of(const struct core_mount *mount)
@@ -400,17 +419,6 @@ int core_detach_sources(kern_box *box, struct kern_error *err)
     return failed;
 }
 
-static int own_namespace(const kern_box *box, int *ret_fd, struct kern_error *err)
-{
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)box->outer_pid); /* fits by its parts */
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return kern_fail(err, errno, "cannot open the box's user namespace \"%s\"", path);
-    *ret_fd = fd;
-    return 0;
-}
-
 int core_idmap_mounts(kern_box *box, struct kern_error *err)
 {
     if (box->root_source.source != NULL) {
@@ -427,10 +435,9 @@ int core_idmap_mounts(kern_box *box, struct kern_error *err)
             continue;
         auto_fd userns = -1;
         int failed =
-            mount->is_tree ? own_namespace(box, &userns, err) : volume_namespace(box, mount, &userns);
-        if (failed != 0)
-            return kern_fail(err, -failed, "cannot make the id map of volume \"%s\"", mount->source);
-        failed = give_ids(mount, box->shared->tree[i], userns, err);
+            mount->is_tree ? own_namespace(box, &userns, err) : volume_namespace(box, mount, &userns, err);
+        if (failed == 0)
+            failed = give_ids(mount, box->shared->tree[i], userns, err);
         if (failed != 0)
             return failed;
     }
