@@ -267,9 +267,9 @@ class Pool {
     return null;
   }
 
-  // Ends a box that served its call, in the background.
+  // Ends a box that served its call, in the background: whoever waits for the call has its result first.
   _end(box) {
-    const closing = box.close().catch(() => {}).then(() => this.ending.delete(closing));
+    const closing = new Promise(setImmediate).then(() => box.close()).catch(() => {}).then(() => this.ending.delete(closing));
     this.ending.add(closing);
   }
 
