@@ -5,6 +5,7 @@
 #include "cleanup.h"
 #include "guard.h"
 #include "known.h"
+#include "mounts.h"
 #include "registry.h"
 #include "supervise.h"
 
@@ -514,7 +515,7 @@ int32_t kern_reentered(const kern_box *box)
     return box->reentered;
 }
 
-void kern_child_account(kern_box *box, uint32_t uid, uint32_t gid, const char *home)
+int kern_child_account(kern_box *box, uint32_t uid, uint32_t gid, const char *home, struct kern_error *err)
 {
     size_t length = strlen(home);
     if (length >= sizeof(box->shared->account.home))
@@ -524,6 +525,7 @@ void kern_child_account(kern_box *box, uint32_t uid, uint32_t gid, const char *h
     box->shared->account.uid = uid;
     box->shared->account.gid = gid;
     box->shared->account.known = 1;
+    return core_give_files(box, uid, gid, err);
 }
 
 int32_t kern_known_account(const kern_box *box, uint32_t *ret_uid, uint32_t *ret_gid, const char **ret_home)

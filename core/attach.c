@@ -333,7 +333,24 @@ static int attach_file(kern_box *box, const struct core_mount *mount, struct ker
     auto_fd tree = copy_out(box, store, "file");
     if (tree < 0)
         return kern_fail(err, -tree, "cannot bind file \"%s\"", mount->target);
-    return put(box, mount, -1, tree, KERN_MOUNT_READ_ONLY, err);
+    failed = put(box, mount, -1, tree, KERN_MOUNT_READ_ONLY, err);
+    if (failed == 0 && mount->for_command)
+        box->command_file[box->command_file_count++] = steal_fd(&file);
+    return failed;
+}
+
+/* By the descriptors of the private store, where the files are not read-only. They are closed before the command, like all. */
+int core_give_files(kern_box *box, uint32_t uid, uint32_t gid, struct kern_error *err)
+{
+    for (uint32_t i = 0; i < box->command_file_count; i++) {
+        long failed = sys_call(SYS_fchown, box->command_file[i], uid, gid, 0, 0, 0);
+        if (failed ==
+            -EINVAL) /* an id that the box does not have: no command starts with it, and that error says why */
+            return 0;
+        if (failed != 0)
+            return kern_fail(err, (int)-failed, "cannot give the secrets to user %u of the box", uid);
+    }
+    return 0;
 }
 
 static int attach_link(kern_box *box, const struct core_mount *mount, struct kern_error *err)
@@ -388,6 +405,7 @@ int kern_child_seal_sys(kern_box *box, struct kern_error *err)
 int core_attach_mounts(kern_box *box, struct kern_error *err)
 {
     size_t deepest = 0;
+    box->command_file_count = 0; /* an earlier run of the box had descriptors of its own */
     for (size_t i = 0; i < box->mount_count; i++)
         deepest = depth(box->mount[i].target) > deepest ? depth(box->mount[i].target) : deepest;
     for (size_t level = 1; level <= deepest; level++) {

@@ -105,6 +105,7 @@ struct core_mount {
     ino_t ino;
     void *bytes;
     size_t length;
+    bool for_command; /* FILE: belongs to whom the command runs as */
 };
 
 struct core_watch {
@@ -227,6 +228,9 @@ struct kern_box {
     dev_t tmpfs_dev
         [CORE_MAX_MOUNT]; /* child: the tmpfs that it has made: its own, mount points may be made there */
     size_t tmpfs_count;
+    int command_file
+        [CORE_MAX_MOUNT]; /* child: files that go to whom the command runs as, once that is known */
+    uint32_t command_file_count;
     uint64_t extra_namespaces;
     bool share_network;
     bool host_userns; /* no user namespace at all */

@@ -23,6 +23,8 @@ void core_mounts_remove_nodes(const kern_box *box);
 int core_mount_reopen(const struct core_mount *mount, int *ret_fd, struct kern_error *err);
 /* Child. Attaches all of box->mount below box->root_fd, parents before children. */
 int core_attach_mounts(kern_box *box, struct kern_error *err);
+/* Child, once it is known whom the command runs as and while that may still be said of a file: those that are for the command. */
+int core_give_files(kern_box *box, uint32_t uid, uint32_t gid, struct kern_error *err);
 /* Child. Opens a directory of the new root, creating what is missing where the root is the box's own. */
 int core_root_mkdirs(kern_box *box, const char *path, int *ret_fd, struct kern_error *err);
 

@@ -133,11 +133,12 @@ int core_secrets_add(kern_box *box, struct kern_error *err)
     int failed = box->secret == NULL ? read_all(box, count, err) : 0;
     if (failed == 0)
         failed = kern_add_tmpfs(box, "/run/secrets", 65536, 0755, 0, err);
-    /* Whom --user means is known only inside, and the files belong to the box's root. */
-    uint32_t mode = kern_get_string(&box->options, "user") != NULL ? 0444 : 0400;
-    for (size_t i = 0; failed == 0 && i < box->secret_count; i++)
-        failed =
-            kern_add_file(box, box->secret[i].target, mode, box->secret[i].bytes, box->secret[i].length, err);
+    for (size_t i = 0; failed == 0 && i < box->secret_count; i++) {
+        const struct core_secret_file *file = &box->secret[i];
+        failed = kern_add_file(box, file->target, 0400, file->bytes, file->length, err);
+        if (failed == 0) /* whom --user means, or the image's own, is known only inside */
+            box->mount[box->mount_count - 1].for_command = true;
+    }
     return failed;
 }
 

@@ -197,9 +197,8 @@ static int find_account(kern_box *box, struct creds_state *state, const char *us
     }
     int result = creds_identity_find(kern_box_root(box), &state->user, user, state->line, sizeof(state->line),
                                      ret_account, err);
-    if (result == 0)
-        kern_child_account(box, ret_account->uid, ret_account->gid, ret_account->home);
-    return result;
+    return result == 0 ? kern_child_account(box, ret_account->uid, ret_account->gid, ret_account->home, err)
+                       : result;
 }
 
 static int find_rules(kern_box *box, const struct creds_state *state, int *ret_ruleset,
@@ -214,7 +213,8 @@ static int find_rules(kern_box *box, const struct creds_state *state, int *ret_r
 }
 
 /* The order is forced:
- *   1. the account files and the paths for Landlock, while root's rights reach them whatever their modes;
+ *   1. the account files and the paths for Landlock, while root's rights reach them whatever their modes; the secrets
+ *      go to the account at once, which takes CHOWN;
  *   2. AppArmor's wish, before no_new_privs would narrow which profiles may follow;
  *   3. the bounding set, which takes SETPCAP; then the ids, which take SETGID and SETUID;
  *   4. capabilities of the process, once nothing needs them any more. A change to another user has emptied them

@@ -45,6 +45,9 @@ class Boxes(Images):
             if not self.me.is_root and not any(line.startswith((f"{self.me.name}:", f"{self.me.uid}:")) for line in file):
                 self.skipTest("this user has no range of ids")
         self.assertEqual(self.image(name=name).out, "1 x y /bin/sh\n/work\n7\n8\n/home/ann\n")
+        secret = self.file("hush", name="key", mode=0o600)
+        self.assertEqual(self.says("cat $1; stat -c ' %a %u:%g' $1", "sh", "/run/secrets/key", name=name,
+                                   options=["--secret", secret]), "hush 400 7:8\n")
         # A command goes behind the entrypoint; flags win.
         self.assertEqual(self.says("echo $A $0", "more", name=name, options=["-e", "A=2"]), "2 more\n")
         self.assertEqual(self.says("pwd; id -u", name=name, options=["-w", "/tmp", "-u", "0"]), "/tmp\n0\n")

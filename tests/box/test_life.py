@@ -324,6 +324,28 @@ class Secrets(LifeCase):
         self.assertEqual(out.count("hush"), 2)
         self.assertIn("tmpfs", out)
 
+    def test_they_are_the_users(self):
+        """By any way to other ids the command can read them, and nobody else in the box but its root."""
+        secret = self.file("hush", name="key", mode=0o600)
+        script = "cat /run/secrets/key; stat -c ' %a %u:%g %h' /run/secrets/key; chmod 444 /run/secrets/key"
+        ways = [("-u", "0"), ("--userns", "keep"), ("--userns", "keep", "-u", f"{self.me.uid}:{self.me.gid}")]
+        if self.me.is_root:
+            ways += [("-u", "7:9"), ("-u", "7:9", "--userns", "host")]
+        else:
+            ways += [("-u", "7:9", "--uid-range")]
+        for options in ways:
+            with self.subTest(options):
+                done = self.rooted("sh", "-c", script, options=["--secret", secret, *options])
+                ids = "7:9" if "7:9" in options else f"{self.me.uid}:{self.me.gid}" if "keep" in options else "0:0"
+                self.assertEqual(done.out, f"hush 400 {ids} 1\n", done)
+                self.assertIn("Read-only file system", done.err)
+
+    def test_exec_of_a_user(self):
+        secret = self.file("hush", name="key", mode=0o600)
+        name = self.detach("sleep", "60", options=["--secret", secret, "-u", "7:9", *(() if self.me.is_root else ("--uid-range",))])
+        self.assertEqual(self.kern("exec", name, "--", "cat", "/run/secrets/key").out, "hush")
+        self.assertNotEqual(self.kern("exec", name, "--", "sh", "-c", "chmod 600 /run/secrets/key").code, 0)
+
     def test_they_are_nowhere_else(self):
         secret = self.file("hush-hush", name="key", mode=0o600)
         name = self.detach("sleep", "60", options=["--secret", secret])

@@ -203,8 +203,9 @@ int32_t kern_group_view(const kern_box *box, uint32_t index, const char **ret_pa
  * process that has a copy of kern's memory, while the box runs and may be hostile. ---- */
 /* enter: 1 in such a process. Nothing of the root may decide anything then. */
 int32_t kern_reentered(const kern_box *box);
-/* enter: whom the command runs as, for those that come later; and what the first enter said: 0 when it said nothing. */
-void kern_child_account(kern_box *box, uint32_t uid, uint32_t gid, const char *home);
+/* enter: whom the command runs as, for those that come later, and for the secrets, which are given to it: that takes CAP_CHOWN
+ * still. And what the first enter said: 0 when it said nothing. */
+int kern_child_account(kern_box *box, uint32_t uid, uint32_t gid, const char *home, struct kern_error *err);
 int32_t kern_known_account(const kern_box *box, uint32_t *ret_uid, uint32_t *ret_gid, const char **ret_home);
 
 /* ---- image ---- */
