@@ -10,6 +10,8 @@
 #define RECORD_CHANGE_CIPHER 20
 #define RECORD_ALERT         21
 #define RECORD_HANDSHAKE     22
+#define CLIENT_HELLO         1 /* type of a handshake message */
+#define ALERT_WARNING        1 /* level of an alert */
 
 static long refuse(struct egress_check *check, uint8_t reason, const char *why)
 {
@@ -63,7 +65,7 @@ static long check_records(struct egress_check *check, const uint8_t *bytes, size
             return refuse(check, EGRESS_DENIAL_NOT_WEB, "an empty TLS handshake record");
         if (length < 6)
             return 0;
-        if (bytes[5] == 1)
+        if (bytes[5] == CLIENT_HELLO)
             return check_hello(check, bytes, length);
     } else if (bytes[0] == RECORD_CHANGE_CIPHER || bytes[0] == RECORD_ALERT) {
         if (length < 5)
@@ -194,6 +196,23 @@ static long check_proxy_header(struct egress_check *check, const uint8_t *bytes,
     return size > 0 ? size : -EAGAIN;
 }
 
+/* ---- What only servers of TLS take for it ---- */
+
+/* In front of its ClientHello a client may send warnings, which Go and BoringSSL pass over; and Go reads a ClientHello whatever the
+ * version of its record says, OpenSSL one in the form of SSL 2, which names no host. None of that is done by clients that mean what
+ * they say. But a number of two bytes can begin like it: so it is looked at until the type of the message, as servers do. Returns 1,
+ * 0, or -EAGAIN for not yet clear. */
+static int is_odd_tls(const uint8_t *bytes, size_t length)
+{
+    if (bytes[0] >= 0x80 && bytes[0] <= 0xc0) /* SSL 2: a length, the type, version 3 */
+        return length > 2 && bytes[2] != CLIENT_HELLO ? 0 : length > 3 ? bytes[3] == 3 : -EAGAIN;
+    if ((bytes[0] != RECORD_ALERT && bytes[0] != RECORD_HANDSHAKE) || (length > 1 && bytes[1] > 15))
+        return 0;
+    if (bytes[0] == RECORD_ALERT && ((length > 3 && bytes[3] != 0) || (length > 4 && bytes[4] != 2)))
+        return 0;
+    return length > 5 ? bytes[5] == (bytes[0] == RECORD_ALERT ? ALERT_WARNING : CLIENT_HELLO) : -EAGAIN;
+}
+
 /* ---- The beginning ---- */
 
 static long check_start(struct egress_check *check, const uint8_t *bytes, size_t length)
@@ -208,6 +227,11 @@ static long check_start(struct egress_check *check, const uint8_t *bytes, size_t
     }
     if (bytes[0] == RECORD_HANDSHAKE && (length < 2 || bytes[1] == 3))
         return check_hello(check, bytes, length);
+    int odd = check->must ? 0 : is_odd_tls(bytes, length);
+    if (odd != 0)
+        return odd == -EAGAIN
+                   ? 0
+                   : refuse(check, EGRESS_DENIAL_NOT_WEB, "TLS that does not begin with a ClientHello");
     int http = check->must ? 1 : egress_http_looks_so(bytes, length);
     if (http == -EAGAIN) {
         /* A server does nothing for a method alone, and a client with a protocol of its own may wait for the answer. */

@@ -201,6 +201,9 @@ for header in (b"PROXY TCP4 192.0.2.1 192.0.2.2 5 6\r\n", b"PROXY UNKNOWN\r\n", 
         say(port, header + EVIL)
         say(port, header + hello(b"evil.example.com"))
 say(8000, b"PROXY UNKNOWN evil\r\n" + GOOD)
+for warning in (b"\x15\x03\x01\0\x02\x01\x5a", b"\x15\x02\x01\0\x02\x01\0", b"\x15\x03\x03\0\x02\x01\x5a" * 2):  # which servers of Go pass over
+    say(8000, warning + hello(b"evil.example.com"))
+say(8000, b"\x16\x02" + hello(b"evil.example.com")[2:])
 ''')
         self.assertTrue({"HTTP named another host", "an HTTP request that cannot be checked"} <= result.reasons, result)
 

@@ -361,7 +361,7 @@ static void what_is_neither_is_refused_on_web_ports_only(void **state)
 {
     (void)state; /* no fixture */
     static const char *const other[] = {"SSH-2.0-x\r\n", "\x00\x00\x00\x08", "*1\r\n$4\r\nPING\r\n",
-                                        "GET foo\r\n", "\x80\x2e\x01"};
+                                        "GET foo\r\n", "\x80\x2e\x02"};
     struct egress_check check;
     for (size_t i = 0; i < 5; i++) {
         size_t length = i == 1 ? 4 : strlen(other[i]);
@@ -379,6 +379,33 @@ static void what_is_neither_is_refused_on_web_ports_only(void **state)
         egress_check_start(&check, "api.example.com", 9000, 0);
         assert_in_range(feed(&check, tricks[i], strlen(tricks[i])), 0, strcspn(tricks[i], " "));
         assert_int_not_equal(check.refused, 0);
+    }
+}
+
+/* Servers of Go read the name behind a warning, and in a record of any version; OpenSSL reads the hello of SSL 2. */
+static void tls_that_only_a_server_sees(void **state)
+{
+    (void)state; /* no fixture */
+    static const struct {
+        const char *bytes;
+        size_t length;
+        int is_tls;
+    } row[] = {
+        {"\x15\x03\x01\x00\x02\x01\x5a", 7, 1}, {"\x15\x02\x01\x00\x02\x01\x5a", 7, 1},
+        {"\x16\x02\x01\x00\x30\x01\x00", 7, 1}, {"\x16\x00\x00\x00\x30\x01\x00", 7, 1},
+        {"\x80\x2e\x01\x03\x01\x00\x05", 7, 1}, {"\x15\x01\x00\x00\x01\x00\x00", 7, 0},
+        {"\x16\x01\x00\x00\x01\x00\x00", 7, 0}, {"\x16\x10\x00\x00\x30\x01\x00", 7, 0},
+        {"\x15\x00\x00\x01\x85\xa6\x3f", 7, 0}, {"\xff\xfd\x01", 3, 0},
+        {"\x80\x00\x00\x28\x00", 5, 0},
+    };
+    struct egress_check check;
+    for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+        egress_check_start(&check, "api.example.com", 9000, 0);
+        assert_int_equal(feed(&check, row[i].bytes, row[i].length), row[i].is_tls ? 0 : row[i].length);
+        assert_int_equal(check.refused, row[i].is_tls ? EGRESS_DENIAL_NOT_WEB : 0);
+        egress_check_start(&check, "api.example.com", 9000, 0);
+        long all = egress_check_feed(&check, (const uint8_t *)row[i].bytes, row[i].length);
+        assert_int_equal(all, row[i].is_tls ? -EACCES : (long)row[i].length);
     }
 }
 
@@ -534,6 +561,7 @@ int main(void)
         cmocka_unit_test(chunks),
         cmocka_unit_test(every_request_must_name_the_host),
         cmocka_unit_test(what_is_neither_is_refused_on_web_ports_only),
+        cmocka_unit_test(tls_that_only_a_server_sees),
         cmocka_unit_test(a_word_goes_before_it_is_clear_what_it_is),
         cmocka_unit_test(behind_a_proxy_header_it_is_looked_at_too),
         cmocka_unit_test(tls_must_name_the_host_each_time),
