@@ -1,5 +1,6 @@
 /* kern's own directories, which no box may have as a volume or a root: they are known by what they are (device and inode), so
- * that neither a link nor a bind mount of them stands for something else. Runs in prepare, on the host. */
+ * that neither a link nor a bind mount of them stands for something else, and a bind mount of their parts by where it comes from.
+ * Runs in prepare, on the host. */
 #include "box.h"
 
 #include "cleanup.h"
@@ -78,10 +79,132 @@ void core_find_own_state(kern_box *box)
     add_usual_data(box, &used);
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
+struct own_place {
+    const char *path;
+    struct statx stat;
+};
+
+/* An empty path: the descriptor itself. */
+static bool look_at(int fd, const char *path, struct statx *ret_stat)
 {
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+    return statx(fd, path, AT_EMPTY_PATH | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_INO | STATX_MNT_ID,
+                 ret_stat) == 0;
 }
+
+static bool is_same_device(const struct statx *a, const struct statx *b)
+{
+    return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor;
+}
+
+static bool is_same(const struct statx *a, const struct statx *b)
+{
+    return is_same_device(a, b) && a->stx_ino == b->stx_ino;
+}
+
+static bool find_path(int fd, char *ret_path, size_t size)
+{
+    char link[40];
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
+    ssize_t length = readlink(link, ret_path, size - 1);
+    if (length <= 0 || ret_path[0] != '/')
+        return false;
+    ret_path[length] = '\0';
+    return true;
+}
+
+/* ---- Where a mount comes from ---- */
+
+/* A path as the file system has it, whatever part of it is mounted where. */
+struct origin {
+    char device[32];
+    char path[2 * PATH_MAX]; /* "": the top */
+};
+
+static bool is_octal(const char *digits)
+{
+    return digits[0] >= '0' && digits[0] <= '3' && digits[1] >= '0' && digits[1] <= '7' && digits[2] >= '0' &&
+           digits[2] <= '7';
+}
+
+/* mountinfo writes spaces and the like as three octal digits. */
+static void unescape(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from != '\0'; to++) {
+        bool is_escape = from[0] == '\\' && is_octal(from + 1);
+        *to = is_escape ? (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + from[3] - '0') : *from;
+        from += is_escape ? 4 : 1;
+    }
+    *to = '\0';
+}
+
+/* Where `path` is that lies in this mount. False for a mount that the table does not have, as in a chroot, where those are left
+ * out that stand above the root. */
+static bool find_origin(const char *table, uint64_t mount, const char *path, struct origin *ret_origin)
+{
+    char root[PATH_MAX], point[PATH_MAX];
+    const char *line = table;
+    while (line != NULL && strtoull(line, NULL, 10) != mount) {
+        line = strchr(line, '\n');
+        line = line != NULL && line[1] != '\0' ? line + 1 : NULL;
+    }
+    if (line == NULL || sscanf(line, "%*u %*u %31s %4095s %4095s", ret_origin->device, root, point) != 3)
+        return false;
+    unescape(root);
+    unescape(point);
+    size_t above = strcmp(point, "/") == 0 ? 0 : strlen(point);
+    if (strncmp(path, point, above) != 0 || (path[above] != '/' && path[above] != '\0'))
+        return false;
+    const char *rest = strcmp(path, "/") == 0 ? "" : path + above;
+    (void)snprintf(ret_origin->path, sizeof(ret_origin->path), "%s%s", strcmp(root, "/") == 0 ? "" : root,
+                   rest); /* sized for it */
+    return true;
+}
+
+static bool lies_in(const struct origin *part, const struct origin *whole)
+{
+    size_t length = strlen(whole->path);
+    return strcmp(part->device, whole->device) == 0 && strncmp(part->path, whole->path, length) == 0 &&
+           (part->path[length] == '/' || part->path[length] == '\0');
+}
+
+static char *read_mounts(void)
+{
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    char *table = NULL;
+    size_t size = 0;
+    if (file != NULL && getdelim(&table, &size, '\0', file) <= 0) {
+        free(table);
+        table = NULL;
+    }
+    if (file != NULL)
+        (void)fclose(file); /* nothing was written */
+    return table;
+}
+
+/* A part of an own place that is mounted elsewhere has nothing above it that tells. The table of mounts does; it is read only where
+ * the two stand in one file system but in different mounts, for within one mount the way up leads to the place. */
+static bool is_part_of_own(int fd, const struct own_place *own, size_t count)
+{
+    struct statx here;
+    struct origin part, whole;
+    char path[PATH_MAX];
+    auto_free char *table = NULL;
+    if (!look_at(fd, "", &here) || !find_path(fd, path, sizeof(path)))
+        return true;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_same_device(&own[i].stat, &here) || own[i].stat.stx_mnt_id == here.stx_mnt_id)
+            continue;
+        if (table == NULL && (table = read_mounts()) == NULL)
+            return true;
+        if (find_origin(table, here.stx_mnt_id, path, &part) &&
+            find_origin(table, own[i].stat.stx_mnt_id, own[i].path, &whole) && lies_in(&part, &whole))
+            return true;
+    }
+    return false;
+}
+
+/* ---- What a descriptor stands for ---- */
 
 /* A directory of kern's by what is in it: the data of another XDG_DATA_HOME. */
 static bool holds_store(int folder)
@@ -93,30 +216,30 @@ static bool holds_store(int folder)
 /* The directory itself, or the one that a file stands in. */
 static int open_folder(int fd)
 {
-    char link[40], path[PATH_MAX];
+    char path[PATH_MAX];
     int folder = openat(fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0)
         return folder;
-    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd); /* fits: a number is short */
-    ssize_t length = readlink(link, path, sizeof(path) - 1);
-    char *slash = length > 0 ? memrchr(path, '/', (size_t)length) : NULL;
-    if (slash == NULL)
+    if (!find_path(fd, path, sizeof(path)))
         return -1;
+    char *slash = strrchr(path, '/');
     slash[slash == path ? 1 : 0] = '\0';
     return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 int32_t kern_is_own_state(const kern_box *box, int32_t fd)
 {
-    struct stat own[CORE_OWN_PLACES], here, before = {0};
+    struct own_place own[CORE_OWN_PLACES];
+    struct statx here, before = {0};
     size_t count = 0;
-    for (size_t i = 0; i < CORE_OWN_PLACES && box->own_state[i] != NULL; i++)
-        if (stat(box->own_state[i], &own[count]) == 0)
-            count++;
+    for (size_t i = 0; i < CORE_OWN_PLACES && box->own_state[i] != NULL; i++) {
+        own[count].path = box->own_state[i];
+        count += look_at(AT_FDCWD, own[count].path, &own[count].stat);
+    }
     auto_fd at = open_folder(fd);
-    while (at >= 0 && fstat(at, &here) == 0 && !is_same(&here, &before)) {
+    while (at >= 0 && look_at(at, "", &here) && !is_same(&here, &before)) {
         for (size_t i = 0; i < count; i++)
-            if (is_same(&here, &own[i]))
+            if (is_same(&here, &own[i].stat))
                 return 1;
         if (holds_store(at))
             return 1;
@@ -125,21 +248,21 @@ int32_t kern_is_own_state(const kern_box *box, int32_t fd)
         kern_close_fd(&at);
         at = up;
     }
-    return 0;
+    return is_part_of_own(fd, own, count);
 }
 
 int32_t kern_own_state_below(const kern_box *box, int32_t fd, uint32_t index, const char **ret_below)
 {
     const char *own = index < CORE_OWN_PLACES ? box->own_state[index] : NULL;
-    struct stat wanted, here;
+    struct statx wanted, here;
     *ret_below = NULL;
     if (own == NULL)
         return 0;
     char path[PATH_MAX];
-    for (const char *slash = own; fstat(fd, &wanted) == 0 && slash != NULL; slash = strchr(slash + 1, '/')) {
+    for (const char *slash = own; look_at(fd, "", &wanted) && slash != NULL; slash = strchr(slash + 1, '/')) {
         size_t length = slash == own ? 1 : (size_t)(slash - own);
         (void)snprintf(path, sizeof(path), "%.*s", (int)length, own); /* canonical, so no longer */
-        if (stat(path, &here) != 0 || !is_same(&here, &wanted))
+        if (!look_at(AT_FDCWD, path, &here) || !is_same(&here, &wanted))
             continue;
         /* A place that does not exist yet could be made by the box, and believed by the next kern: it is taken first. */
         if (mkdir(own, 0700) == 0 || errno == EEXIST)

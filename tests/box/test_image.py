@@ -206,10 +206,29 @@ class Boxes(Images):
                 subprocess.run(["umount", place], check=True)
         self.says("true")
         layer_of_it = next(folder for folder, names, _ in os.walk(self.store() + "/layers") if "bin" in names)
+        if self.me.is_root:
+            self.check_parts(layer_of_it)
         for root in (self.store(), layer_of_it, os.path.dirname(os.path.dirname(self.store()))):
             for options in (["--bind-rootfs"], []):
                 result = self.kern("box", "--rootfs", root, *options, "--", "true", env=self.env)
                 self.assert_failed(result, 1, "cannot use root directory", "kern keeps its own state there", hint="--image")
+
+    def check_parts(self, layer_of_it):
+        """A part of the store that is mounted elsewhere, and what is beside it: nothing above them tells one from the other."""
+        place, beside = os.path.join(self.folder(), "a place\\040"), self.folder()
+        os.mkdir(place)
+        os.mkdir(beside + "/sub")
+        lock = self.file(name="lock")
+        mounts = [(layer_of_it, place, 1), (beside, self.folder(), 0), (self.store("lock"), lock, 1)]
+        for source, target, _ in mounts:
+            subprocess.run(["mount", "--bind", source, target], check=True)
+            self.addCleanup(subprocess.run, ["umount", target], check=True)
+        for path, code in [(target, code) for _, target, code in mounts] + [(place + "/bin", 1), (mounts[1][1] + "/sub", 0)]:
+            with self.subTest(path):
+                result = self.rooted("true", options=["--mount", f"type=bind,source={path},target=/mnt"], env=self.env)
+                self.assertEqual(result.code, code, result)
+                self.assertEqual("kern keeps its own state there" in result.err, code == 1, result)
+        self.assert_failed(self.kern("box", "--rootfs", place, "--", "true", env=self.env), 1, "kern keeps its own state there")
 
     def test_a_layer_that_stands_there_twice(self):
         one, two = layer(entry("f", "1"), directory("d"), entry("d/a", "1")), layer(entry("f", "2"), entry("d/.wh.a", ""))
