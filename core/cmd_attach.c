@@ -5,6 +5,7 @@
 #include "cleanup.h"
 #include "client.h"
 #include "records.h"
+#include "signals.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -140,10 +141,8 @@ static int start(struct session *session, const char *name, struct kern_error *e
         failed = core_client_begin(&record, "attach", answer, sizeof(answer), &session->client, err);
     if (failed != 0)
         return failed;
-    (void)sigemptyset(&mask);
     static const int caught[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGWINCH};
-    for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
-        (void)sigaddset(&mask, caught[i]); /* valid signals */
+    core_signals_to_catch(caught, sizeof(caught) / sizeof(caught[0]), &mask);
     if (sigprocmask(SIG_BLOCK, &mask, NULL) != 0)
         return kern_refuse(err, errno, "cannot block signals");
     session->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);

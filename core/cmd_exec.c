@@ -9,6 +9,7 @@
 #include "exec_client.h"
 #include "log.h"
 #include "report.h"
+#include "signals.h"
 #include "supervise.h"
 #include "sys.h"
 
@@ -184,10 +185,8 @@ static int choose_terminal(struct session *session, struct kern_error *err)
 static int catch_signals(struct session *session, struct kern_error *err)
 {
     sigset_t mask;
-    (void)sigemptyset(&mask);
     static const int caught[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGWINCH, SIGPIPE};
-    for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
-        (void)sigaddset(&mask, caught[i]); /* valid signals */
+    core_signals_to_catch(caught, sizeof(caught) / sizeof(caught[0]), &mask);
     if (sigprocmask(SIG_BLOCK, &mask, NULL) != 0)
         return kern_refuse(err, errno, "cannot block signals");
     session->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);

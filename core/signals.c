@@ -1,7 +1,6 @@
-/* Names of signals; see signals.h. */
+/* Signals: their names, and which kern catches; see signals.h. */
 #include "signals.h"
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,4 +44,19 @@ int core_signal_number(const char *text)
         if (strcasecmp(text, names[i].name) == 0)
             return names[i].number;
     return real_time(text);
+}
+
+/* By whoever started kern (nohup): that stays so. */
+static bool is_ignored(int signal)
+{
+    struct sigaction now;
+    return sigaction(signal, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+void core_signals_to_catch(const int *signals, size_t count, sigset_t *ret_set)
+{
+    (void)sigemptyset(ret_set);
+    for (size_t i = 0; i < count; i++)
+        if (!is_ignored(signals[i]))
+            (void)sigaddset(ret_set, signals[i]); /* valid signals */
 }

@@ -51,22 +51,12 @@ static int watch_fd(const kern_box *box, int fd, uint32_t events)
     return (int)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_ADD, fd, SYS_P(&event), 0, 0);
 }
 
-/* By whoever started kern (nohup): that stays so. */
-static bool is_ignored(int signal)
-{
-    struct sigaction now;
-    return sigaction(signal, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
-}
-
 int core_supervise_prepare(kern_box *box, struct kern_error *err)
 {
     sigset_t mask, old;
-    (void)sigemptyset(&mask);
     static const int forwarded[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGWINCH,
                                     SIGTSTP, SIGPIPE, SIGUSR1, SIGUSR2};
-    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
-        if (!is_ignored(forwarded[i]))
-            (void)sigaddset(&mask, forwarded[i]); /* valid signals */
+    core_signals_to_catch(forwarded, sizeof(forwarded) / sizeof(forwarded[0]), &mask);
     if (sigprocmask(SIG_BLOCK, &mask, &old) != 0)
         return kern_fail(err, errno, "cannot block signals");
     memcpy(&box->child_sigmask, &old,

@@ -108,13 +108,22 @@ static int commit(struct pull *pull, struct kern_error *err)
                               err);
 }
 
+/* What whoever started kern ignores (nohup, a shell's &) stays so: a descriptor of signals would hear it as well. */
+static void choose_signals(sigset_t *ret_stop)
+{
+    static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
+    (void)sigemptyset(ret_stop);
+    for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
+        struct sigaction now;
+        if (sigaction(stops[i], NULL, &now) != 0 || now.sa_handler != SIG_IGN)
+            (void)sigaddset(ret_stop, stops[i]); /* valid signals */
+    }
+}
+
 static int run(struct pull *pull, struct registry_job *job, struct kern_error *err)
 {
     sigset_t stop, before;
-    (void)sigemptyset(&stop);
-    (void)sigaddset(&stop, SIGINT);
-    (void)sigaddset(&stop, SIGTERM);
-    (void)sigaddset(&stop, SIGHUP);
+    choose_signals(&stop);
     (void)sigprocmask(SIG_BLOCK, &stop, &before);
     pull->signals = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
     int r = pull->signals < 0 ? kern_fail(err, errno, "cannot wait for signals")

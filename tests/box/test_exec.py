@@ -178,6 +178,17 @@ class Runs(ExecCase):
         done = running.wait()
         self.assertEqual((done.code, done.out), (3, "caught\n"), done)
 
+    def test_a_signal_that_is_ignored_stays_so(self):
+        for number in (signal.SIGHUP, signal.SIGINT):
+            with self.subTest(number):
+                name = self.detach("sleep", "60")
+                running = self.start("exec", name, "--", "sh", "-c", "echo up; read word; echo on; exit 3", stdin=subprocess.PIPE,
+                                     preexec_fn=lambda number=number: signal.signal(number, signal.SIG_IGN))
+                self.assertEqual(running.line(), "up\n")
+                running.signal(number)
+                done = running.wait("word\n")
+                self.assertEqual((done.code, done.out), (3, "on\n"), done)
+
     def test_a_client_that_dies_takes_its_command_along(self):
         name = self.detach("sleep", "60")
         running = self.start("exec", name, "--", "sh", "-c", "echo up; sleep 4545; true")

@@ -323,9 +323,11 @@ class Interrupted(PullCase, unittest.TestCase):
             request.wfile.flush()
             reached.set()
             go.wait(kerntest.PATIENCE)
+            request.hang_up()
             return True
         go = threading.Event()
         registry = self.serve(fault=hold)
+        self.go_on = go.set
         self.addCleanup(go.set)  # before the registry is closed
         reference = registry.add(image)
         env = self.fresh(registry)
@@ -355,6 +357,17 @@ class Interrupted(PullCase, unittest.TestCase):
                 self.assertIn("what has come is kept", result.err)
                 self.assertEqual(self.images(env), [])
                 self.assert_goes_on(registry, reference, env)
+
+    def test_a_signal_that_is_ignored_stays_so(self):
+        for number in (signal.SIGHUP, signal.SIGINT):
+            with self.subTest(number):
+                _, reference, env, arrived = self.held(small())
+                running = self.start("pull", reference, env=env,
+                                     preexec_fn=lambda number=number: signal.signal(number, signal.SIG_IGN))
+                self.assertTrue(arrived())
+                running.signal(number)
+                self.go_on()
+                self.assert_pulled(running.wait())
 
     def test_kill(self):
         registry, reference, env, arrived = self.held(small())
