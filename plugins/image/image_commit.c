@@ -215,6 +215,10 @@ static int write_resolved(const struct image_store *store, const char *full, con
         failed = image_parse_config(config, config_length, &out, err);
     if (failed == 0)
         failed = image_text_line(&out, "end", NULL);
+    if (failed == 0 && out.length > IMAGE_RESOLVED_MOST)
+        failed = kern_refuse(err, 0,
+                             "cannot use image \"%s\": what its configuration says is longer than %zu bytes",
+                             full, IMAGE_RESOLVED_MOST);
     image_ref_file(full, name);
     if (failed == 0) {
         failed = image_write_file(store->refs, name, out.text, out.length);

@@ -62,16 +62,19 @@ struct collection {
 
 typedef void (*entry_fn)(struct collection *c, int folder, const char *name, void *data);
 
+/* All names first: what is renamed meanwhile may be found a second time. */
 static int each_entry(struct collection *c, int folder, entry_fn fn, void *data)
 {
-    auto_fd copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    auto_dir dir = copy >= 0 ? fdopendir(copy) : NULL;
-    if (dir == NULL)
+    struct dirent **names = NULL;
+    int count = scandirat(folder, ".", &names, NULL, NULL);
+    if (count < 0)
         return -errno;
-    (void)steal_fd(&copy); /* the stream's now */
-    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            fn(c, folder, entry->d_name, data);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(names[i]->d_name, ".") != 0 && strcmp(names[i]->d_name, "..") != 0)
+            fn(c, folder, names[i]->d_name, data);
+        free(names[i]);
+    }
+    free(names);
     return 0;
 }
 
@@ -267,7 +270,7 @@ static void collect_layers(struct collection *c, int folder, const char *name, v
     if (each_entry(c, fd, judge_links, NULL) != 0)
         c->failed = -EIO;
     sort_names(&c->layers);
-    /* Finds the links that were renamed, too. */
+    /* A new look, which finds the links that were renamed, too. */
     if (c->failed == 0 && each_entry(c, fd, judge_layer, &layers) != 0)
         c->failed = -EIO;
     int failed = layers.count > 0 ? image_remove_trees(&ids, fd, layers.name, layers.count) : 0;

@@ -22,6 +22,7 @@
 
 #define MEMBERS_MOST 20000u
 #define BLOCK        ((size_t)1 << 18)
+#define RATIO_FROM   ((uint64_t)64 << 20)
 
 struct frame {
     uint32_t name, link; /* bytes that follow */
@@ -30,23 +31,42 @@ struct frame {
 
 /* ---- The process that reads ---- */
 
-static int send_data(struct archive *tar, int out, uint64_t size, char *buffer)
+struct reading {
+    struct archive *tar;
+    int out;
+    uint64_t ratio, sent; /* sent: bytes of files */
+    char *buffer;
+    struct kern_error *err;
+};
+
+/* A few bytes of an archive may stand for a disk full: compressed, or as the hole of a file that is sparse. */
+static int judge_ratio(const struct reading *r)
 {
-    uint64_t sent = 0;
-    while (sent < size) {
-        uint64_t want = size - sent < BLOCK ? size - sent : BLOCK;
-        la_ssize_t got = archive_read_data(tar, buffer, (size_t)want);
+    if (r->sent <= RATIO_FROM || r->sent / r->ratio <= (uint64_t)archive_filter_bytes(r->tar, -1))
+        return 0;
+    kern_refuse(r->err, 0, "cannot read the archive: it grows to more than %llu times its size",
+                (unsigned long long)r->ratio);
+    return image_hint_limit(r->err, "max-ratio");
+}
+
+static int send_data(struct reading *r, uint64_t size)
+{
+    for (uint64_t left = size; left > 0;) {
+        la_ssize_t got = archive_read_data(r->tar, r->buffer, left < BLOCK ? (size_t)left : BLOCK);
         if (got <= 0)
             return -EBADMSG;
-        int failed = image_write_all(out, buffer, (size_t)got);
+        left -= (uint64_t)got;
+        r->sent += (uint64_t)got;
+        int failed = judge_ratio(r);
+        if (failed == 0)
+            failed = image_write_all(r->out, r->buffer, (size_t)got);
         if (failed != 0)
             return failed;
-        sent += (uint64_t)got;
     }
     return 0;
 }
 
-static int send_entry(struct archive *tar, struct archive_entry *entry, int out, char *buffer)
+static int send_entry(struct reading *r, struct archive_entry *entry)
 {
     const char *name = archive_entry_pathname(entry), *link = archive_entry_hardlink(entry);
     if (link == NULL && archive_entry_filetype(entry) == AE_IFLNK)
@@ -58,12 +78,12 @@ static int send_entry(struct archive *tar, struct archive_entry *entry, int out,
                           .size = link != NULL ? 0 : (uint64_t)archive_entry_size(entry)};
     if (frame.name == 0 || frame.name >= PATH_MAX || frame.link >= PATH_MAX)
         return -ENAMETOOLONG;
-    int failed = image_write_all(out, &frame, sizeof(frame));
+    int failed = image_write_all(r->out, &frame, sizeof(frame));
     if (failed == 0)
-        failed = image_write_all(out, name, frame.name);
+        failed = image_write_all(r->out, name, frame.name);
     if (failed == 0 && link != NULL)
-        failed = image_write_all(out, link, frame.link);
-    return failed == 0 ? send_data(tar, out, frame.size, buffer) : failed;
+        failed = image_write_all(r->out, link, frame.link);
+    return failed == 0 ? send_data(r, frame.size) : failed;
 }
 
 static int refuse_archive(struct archive *tar, struct kern_error *err)
@@ -73,7 +93,7 @@ static int refuse_archive(struct archive *tar, struct kern_error *err)
     return -EINVAL;
 }
 
-static int send_all(int in, int out, struct kern_error *err)
+static int send_all(int in, int out, uint64_t ratio, struct kern_error *err)
 {
     struct archive *tar = archive_read_new();
     struct archive_entry *entry = NULL;
@@ -86,6 +106,7 @@ static int send_all(int in, int out, struct kern_error *err)
         archive_read_support_format_tar(tar) != ARCHIVE_OK ||
         archive_read_open_fd(tar, in, BLOCK) != ARCHIVE_OK)
         return refuse_archive(tar, err);
+    struct reading r = {.tar = tar, .out = out, .ratio = ratio, .buffer = buffer, .err = err};
     for (bool begun = false;; begun = true) {
         int result = archive_read_next_header(tar, &entry);
         if (result == ARCHIVE_EOF)
@@ -93,7 +114,7 @@ static int send_all(int in, int out, struct kern_error *err)
         if (result != ARCHIVE_OK && result != ARCHIVE_WARN)
             return begun ? kern_refuse(err, 0, "cannot read the archive: %s", archive_error_string(tar))
                          : refuse_archive(tar, err);
-        int failed = send_entry(tar, entry, out, buffer);
+        int failed = send_entry(&r, entry); /* the first cause wins */
         if (failed != 0)
             return kern_refuse(err, -failed, "cannot read the archive");
     }
@@ -101,7 +122,7 @@ static int send_all(int in, int out, struct kern_error *err)
     return image_write_all(out, &last, sizeof(last));
 }
 
-_Noreturn static void read_archive(pid_t parent, int in, int out, struct kern_error *told)
+_Noreturn static void read_archive(pid_t parent, int in, int out, uint64_t ratio, struct kern_error *told)
 {
     const int keep[2] = {in, out};
     sys_end_with(parent);
@@ -109,7 +130,7 @@ _Noreturn static void read_archive(pid_t parent, int in, int out, struct kern_er
     if (failed != 0)
         kern_refuse(told, -failed, "cannot give up rights before an archive is read");
     else
-        failed = send_all(IMAGE_KEPT(0), IMAGE_KEPT(1), told);
+        failed = send_all(IMAGE_KEPT(0), IMAGE_KEPT(1), ratio, told);
     _exit(failed == 0 ? 0 : 1);
 }
 
@@ -177,10 +198,27 @@ static int take_name(int in, uint32_t length, char **ret_name)
     return failed;
 }
 
+/* What an archive holds becomes a blob before anybody knows whether it is a layer, so the caps of layers count for all of it. */
+static int judge_size(const struct image_store *store, uint64_t size, uint64_t *all, struct kern_error *err)
+{
+    const struct image_limits *limits = &store->limits;
+    if (size > limits->bytes + limits->bytes / 4) {
+        kern_refuse(err, 0, "cannot read the archive: a file of it is larger than %llu bytes",
+                    (unsigned long long)limits->bytes);
+        return image_hint_limit(err, "max-size");
+    }
+    *all += size;
+    if (*all <= limits->all_bytes + limits->all_bytes / 4)
+        return 0;
+    kern_refuse(err, 0, "cannot read the archive: its files together are larger than %llu bytes",
+                (unsigned long long)limits->all_bytes);
+    return image_hint_limit(err, "max-image-size");
+}
+
 static int take_members(struct image_store *store, int in, struct image_members *members,
                         struct kern_error *err)
 {
-    for (;;) {
+    for (uint64_t all = 0;;) {
         struct frame frame;
         int failed = take(in, &frame, sizeof(frame));
         if (failed != 0 || frame.name == 0)
@@ -201,6 +239,8 @@ static int take_members(struct image_store *store, int in, struct image_members 
         member->name = strdup(path);
         failed = member->name == NULL ? -ENOMEM : 0;
         if (failed == 0 && member->link == NULL)
+            failed = judge_size(store, frame.size, &all, err);
+        if (failed == 0 && member->link == NULL)
             failed = take_blob(store, in, frame.size, member, err);
         if (failed != 0)
             return failed;
@@ -219,7 +259,7 @@ static int read_tar(struct image_store *store, int in, struct image_members *mem
     (void)fflush(NULL);                     /* or the child would print it, too */
     pid_t self = getpid(), pid = fork();
     if (pid == 0)
-        read_archive(self, in, to, told);
+        read_archive(self, in, to, store->limits.ratio, told);
     kern_close_fd(&to);
     int failed = pid < 0 ? kern_refuse(err, errno, "cannot start a process to read the archive")
                          : take_members(store, from, members, err);

@@ -9,8 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FIRST     "kern-image 1"
-#define FILE_MOST ((off_t)1 << 20)
+#define FIRST "kern-image 1"
 
 /* ---- Writing ---- */
 
@@ -166,7 +165,7 @@ int image_resolved_read(int refs, const char *full, struct image_resolved *ret_i
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0)
         return -errno;
-    if (!S_ISREG(st.st_mode) || st.st_size > FILE_MOST)
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > IMAGE_RESOLVED_MOST)
         return -EBADMSG;
     auto_free char *text = malloc((size_t)st.st_size + 1);
     ssize_t length = text != NULL ? read(fd, text, (size_t)st.st_size) : -1;

@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-#define IMAGE_VALUES_MOST 1024u
+#define IMAGE_VALUES_MOST   1024u
+#define IMAGE_RESOLVED_MOST ((size_t)1 << 20) /* bytes of the file */
 
 struct image_list {
     char **item; /* in `text` of the image */

@@ -1,5 +1,6 @@
 """Archives of images that no honest program writes."""
 
+import gzip
 import json
 import os
 import tarfile
@@ -108,6 +109,25 @@ class Hostile(Images):
     def test_a_bomb(self):
         bomb = layer(entry("zeros", bytes(90 << 20)))
         self.refuse(imagekit.oci_archive([bomb]), "more than 100 times its size", options=["--max-ratio=100"])
+
+    def test_a_bomb_around_the_files(self):
+        bomb = imagekit.docker_archive([layer(entry("zeros", bytes(90 << 20)))])
+        self.refuse(gzip.compress(bomb, 9), "more than 250 times its size", "--max-ratio")
+
+    def test_a_file_that_is_one_hole(self):
+        for size, part in ((10 << 30, "more than 250 times its size"), (1 << 40, "larger than")):
+            with self.subTest(size):
+                self.refuse(layer(entry("hole", b"x", pax={
+                    "GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.name": "hole", "GNU.sparse.size": str(size),
+                    "GNU.sparse.numblocks": "1", "GNU.sparse.map": f"{size - 1},1"})), part)
+
+    def test_an_archive_that_is_too_large(self):
+        bottom = imagekit.docker_archive([self.bottom])
+        self.refuse(bottom, "together are larger than 102400 bytes", "--max-image-size", options=["--max-image-size=100k"])
+
+    def test_a_configuration_that_is_too_large(self):
+        words = [f"WORD{i}=" + "x" * 60000 for i in range(20)]
+        self.refuse(imagekit.docker_archive([self.bottom], Env=words), "longer than 1048576 bytes")
 
     def test_a_size_that_lies(self):
         info, _ = entry("f", "x")

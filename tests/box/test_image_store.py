@@ -131,6 +131,16 @@ class Verbs(Images):
         self.assertEqual(self.says("/bin/cat", "/v", name="moves:1"), "2")
         self.verb("rmi", "moves:1")
 
+    def test_what_is_removed_counts_once(self):
+        [ids] = os.listdir(self.store("layers"))
+        for number in range(300):
+            path = self.store("layers", ids, f"{number:064x}")
+            os.mkdir(path)
+            os.chown(path, self.me.uid, self.me.gid)
+        dry = self.verb("gc", "--dry-run")
+        self.assertIn("would remove 300, ", dry.out)
+        self.assertIn("removed 300, ", self.verb("gc").out)
+
     def test_a_living_box_keeps_what_it_uses(self):
         name = self.made(layer(entry("mine", "still here")))
         running = self.start("box", "--image", name, "--", "/bin/sh", "-c", "echo up; read x; cat /mine /bin/busybox >/dev/null && cat /mine",
