@@ -155,6 +155,8 @@ class Sdk(unittest.TestCase):
             with open(f"{work}/debian/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
         os.chmod(work + "/debian/rules", 0o755)
+        # dh refuses files in /usr/local, where kern is when nothing else was said; it asks the rules whether to look.
+        self.assertNotIn("dh ", self.run_in(work, "make", "-nf", "debian/rules", "override_dh_usrlocal"))
         if all(shutil.which(tool) for tool in ("dh", "dpkg-buildpackage")):
             self.run_in(work, "dpkg-buildpackage", "-us", "-uc", "-b", "-d")
             deb = [name for name in os.listdir(folder) if name.startswith("kern-motd_0.1_") and name.endswith(".deb")]
