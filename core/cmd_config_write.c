@@ -7,6 +7,7 @@
 #include "log.h"
 #include "option_check.h"
 #include "options.h"
+#include "toml.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -107,6 +108,21 @@ static int refuse_key(const struct kern_plugin *table, const char *flag, struct 
     return r;
 }
 
+/* As in kern.toml, [1, 2]: it would be written as one text. (A host may be "[::1]", which is no array.) */
+static bool is_array(const char *text)
+{
+    size_t size = strlen(text) + 5;
+    auto_free char *line = malloc(size);
+    struct toml_doc *doc = NULL;
+    if (line == NULL || text[0] != '[')
+        return false;
+    (void)snprintf(line, size, "a = %s", text); /* sized for it */
+    struct kern_error err = {0};
+    bool is = core_toml_parse(line, strlen(line), "", &doc, &err) == 0;
+    core_toml_free(doc);
+    return is;
+}
+
 /* One --KEY VALUE or --KEY=VALUE; a switch may stand alone. Returns how many words it took. */
 static int read_word(const struct kern_plugin *table, int argc, char **argv, struct config_word *ret_word,
                      struct kern_error *err)
@@ -126,6 +142,11 @@ static int read_word(const struct kern_plugin *table, int argc, char **argv, str
     }
     if (text == NULL)
         return kern_refuse(err, 0, "--%s needs a value", def->name);
+    if ((def->flags & KERN_OPT_LIST) != 0 && is_array(text)) {
+        int r = kern_refuse(err, 0, "--%s takes one item, and \"%s\" is a list", def->name, text);
+        kern_hint(err, "give the flag once for each item: --%s ITEM --%s ITEM", def->name, def->name);
+        return r;
+    }
     struct core_parsed parsed;
     char where[64];
     (void)snprintf(where, sizeof(where), "--%s", def->name); /* names of options are short */

@@ -47,6 +47,15 @@ static int is_header(const struct vgpio_chip_facts *chip)
     return chip->error == 0 && strncmp(chip->label, "pinctrl-", 8) == 0;
 }
 
+static int refuse_closed(const struct vgpio_chip_facts *chip, const char *text, struct kern_error *err)
+{
+    int failed = kern_refuse(err, chip->error, "pin %s: cannot open \"%s\"", text, chip->path);
+    kern_hint(
+        err, "join the group that owns it (ls -l %s), such as: sudo usermod -aG gpio $USER, and log in again",
+        chip->path);
+    return failed;
+}
+
 /* `word` NULL: the one chip of the machine's header. -ENOENT without an error when there is none. */
 static int choose_chip(const struct machine *machine, const char *word, const char *text,
                        const struct vgpio_chip_facts **ret_chip, struct kern_error *err)
@@ -67,12 +76,8 @@ static int choose_chip(const struct machine *machine, const char *word, const ch
         }
         found = chip;
     }
-    if (found != NULL && found->error != 0) {
-        int failed = kern_refuse(err, found->error, "pin %s: cannot open \"%s\"", text, found->path);
-        kern_hint(err, "join the group that owns it (ls -l %s), such as: sudo usermod -aG gpio $USER",
-                  found->path);
-        return failed;
-    }
+    if (found != NULL && found->error != 0)
+        return refuse_closed(found, text, err);
     *ret_chip = found;
     return found != NULL ? 0 : -ENOENT;
 }
@@ -209,6 +214,26 @@ static int check_offered(const struct machine *machine, const kern_values *pool,
                                     kern_get_string(pool, "id"));
 }
 
+/* No chip that could be looked at is meant. One that the caller may not open may be the one, and is no absent one. */
+static int no_chip(kern_box *box, const kern_values *profile, const struct machine *machine, const char *word,
+                   const struct vgpio_pin *pin, const char *text, struct kern_error *err)
+{
+    for (size_t i = 0; i < machine->count; i++)
+        if (machine->chip[i].error == EACCES || machine->chip[i].error == EPERM)
+            return refuse_closed(&machine->chip[i], text, err);
+    if (machine->count > 0 && pin->line[0] == '\0' && word == NULL) {
+        int failed = kern_refuse(err, 0, "pin %s: no chip has a label that starts with \"pinctrl-\"", text);
+        list_chips(machine, err);
+        return failed;
+    }
+    char what[192], number[16];
+    (void)snprintf(number, sizeof(number), "line %u", pin->offset); /* fits */
+    (void)snprintf(what, sizeof(what), "%s%s%s%s", pin->line[0] != '\0' ? pin->line : number,
+                   word != NULL ? " of chip \"" : "", word != NULL ? word : "",
+                   word != NULL ? "\"" : ""); /* for people: a cut one says enough */
+    return vgpio_absent(box, profile, "pins", what, err);
+}
+
 static int grant_pin(kern_box *box, struct vgpio_state *state, const struct machine *machine,
                      const kern_values *profile, const kern_values *pool, const char *text,
                      struct kern_error *err)
@@ -221,13 +246,8 @@ static int grant_pin(kern_box *box, struct vgpio_state *state, const struct mach
     const char *word = pin.chip[0] != '\0' ? pin.chip : pool != NULL ? kern_get_string(pool, "chip") : NULL;
     failed = pin.line[0] != '\0' ? find_named(machine, word, &pin, text, &facts, err)
                                  : choose_chip(machine, word, text, &facts, err);
-    if (failed == -ENOENT && machine->count > 0 && pin.line[0] == '\0' && word == NULL) {
-        failed = kern_refuse(err, 0, "pin %s: no chip has a label that starts with \"pinctrl-\"", text);
-        list_chips(machine, err);
-        return failed;
-    }
     if (failed == -ENOENT)
-        return vgpio_absent(box, profile, "pins", text, err);
+        return no_chip(box, profile, machine, word, &pin, text, err);
     if (failed == 0 && pin.offset >= facts->lines)
         failed = kern_refuse(err, 0, "pin %s: \"%s\" has lines 0 to %u", text, facts->name, facts->lines - 1);
     if (failed == 0)
@@ -291,8 +311,10 @@ static int put_bus(kern_box *box, struct vgpio_state *state, struct vgpio_node_b
     bus->own = open(link, O_RDWR | O_CLOEXEC);
     if (bus->own < 0) {
         int failed = kern_refuse(err, errno, "cannot open \"%s\"", bus->path);
-        kern_hint(err, "join the group that owns it (ls -l %s), such as: sudo usermod -aG i2c $USER",
-                  bus->path);
+        kern_hint(
+            err,
+            "join the group that owns it (ls -l %s), such as: sudo usermod -aG i2c $USER, and log in again",
+            bus->path);
         return failed;
     }
     return kern_add_bind(box, bus->fd, bus->path, KERN_MOUNT_SHOWN, err);

@@ -55,6 +55,16 @@ class Changes(BoxCase):
         self.assertTrue(self.text().endswith('name = "io"\nspi = ["0.0", "a\\"b"]\n'
                                              'i2c = [{bus = 1, address = 0x40}]\nrequired = true\n'), self.text())
 
+    def test_a_list_is_not_taken_for_a_text(self):
+        before = self.text()
+        for value in ("[17, 27]", "[3]", '["GPIO17"]'):
+            with self.subTest(value):
+                result = self.config("add", "vgpio:led", "--pins", value)
+                self.assert_failed(result, 1, "--pins takes one item")
+                self.assertIn("hint: give the flag once for each item: --pins", result.err)
+                self.assertEqual(self.text(), before)
+        self.assertEqual(self.config("add", "egress:here", "--allow", "[2001:db8::7]:443").code, 0)
+
     def test_remove_keeps_what_is_around_it(self):
         self.assertEqual(self.config("rm", "vcpu:two").code, 0)
         self.assertEqual(self.text(), OWN.replace('[[vcpu]]   # a remark\nname = "two"\nextends = "one"\n', ""))

@@ -174,6 +174,8 @@ class Devices(Boxes):
         result = self.good("absent", "true")
         self.assertIn("kern: warning: spi: 7.7 is not there", result.err)
         self.assertEqual(self.box("required", "true").code, 1)
+        result = self.good("label", "true")
+        self.assertIn('kern: warning: pins: line 17 of chip "nosuch" is not there', result.err)
 
     # ---- I2C
 
@@ -358,6 +360,16 @@ class AsUser(Devices, unittest.TestCase):
         self.assertEqual(result.code, 1, result)
         self.assertIn("with a range of ids: it would lose group", result.err)
         self.assertNotIn("supplementary", self.good(None, "true").err)
+
+    def test_a_chip_that_may_not_be_opened_is_not_an_absent_one(self):
+        self.in_group = False
+        for profile, node, group in (("two", "/dev/gpiochip0", "gpio"), ("twice", "/dev/gpiochip0", "gpio"),
+                                     ("one", "/dev/i2c-0", "i2c")):
+            with self.subTest(profile):
+                result = self.box(profile, "true")
+                self.assertEqual(result.code, 1, result)
+                self.assertIn(f'cannot open "{node}": Permission denied', result.err)
+                self.assertIn(f"sudo usermod -aG {group} $USER, and log in again", result.err)
 
 
 if __name__ == "__main__":

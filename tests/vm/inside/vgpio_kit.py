@@ -101,6 +101,10 @@ required = true
 pins = [{chip = "nosuch", line = 1}]
 
 [[vgpio]]
+name = "label"
+pins = [{chip = "nosuch", line = 17}]
+
+[[vgpio]]
 name = "led"
 leds = ["kern-led"]
 
@@ -264,6 +268,7 @@ class Boxes:
     """Runs boxes with a kern.toml of its own as user `uid`."""
 
     options = ()
+    in_group = True # that of the hardware
 
     @classmethod
     def setUpClass(cls):
@@ -286,7 +291,7 @@ class Boxes:
     def start(self, profile, *words, options=(), **more):
         environment = {"PATH": os.environ["PATH"], "XDG_CONFIG_HOME": self.home, "HOME": self.home,
                        "XDG_RUNTIME_DIR": f"/run/user/{self.uid}" if self.uid else ""}
-        groups = [os.stat("/dev/gpiochip0").st_gid] if self.uid else None
+        groups = [os.stat("/dev/gpiochip0").st_gid] * self.in_group if self.uid else None
         return subprocess.Popen(self.command(profile, *words, options=options), env=environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
                                 user=self.uid or None, group=self.uid or None, extra_groups=groups, **more)
