@@ -60,9 +60,7 @@ static void put_string(struct audit_line *line, const char *text)
         }
         at += length;
     }
-    if (line->cut && line->text[line->used - 1] == '\\')
-        line->used--; /* put() is all or nothing, so this never happens: no escape is left half */
-    /* A string that is cut is still closed: TAIL keeps the room. */
+    /* A string that is cut is still closed: TAIL keeps the room. put() is all or nothing, so no escape is left half. */
     line->text[line->used++] = '"';
     line->text[line->used] = '\0';
 }
@@ -101,7 +99,7 @@ void audit_line_begin(struct audit_line *line, int64_t seconds, int ms, const ch
     int64_t year = 0;
     int month = 0, day = 0;
     line->used = 0;
-    line->cut = 0;
+    line->cut = line->in_list = 0;
     if (seconds < 0)
         seconds = 0; /* a clock before the Epoch says nothing */
     date_of(seconds / 86400, &year, &month, &day);
@@ -135,6 +133,7 @@ void audit_line_list(struct audit_line *line, const char *key)
     if (has_room(line, key)) {
         put_key(line, key);
         put(line, "[", 1);
+        line->in_list = 1;
     }
 }
 
@@ -147,9 +146,12 @@ void audit_line_item(struct audit_line *line, const char *value)
     put_string(line, value);
 }
 
-/* Also where the line was cut inside the list. */
+/* Also where the line was cut inside the list, but not where it was cut before. */
 void audit_line_list_end(struct audit_line *line)
 {
+    if (!line->in_list)
+        return;
+    line->in_list = 0;
     line->text[line->used++] = ']';
     line->text[line->used] = '\0';
 }

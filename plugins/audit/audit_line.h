@@ -12,6 +12,7 @@ struct audit_line {
     char text[AUDIT_LINE_MOST + 8]; /* always terminated */
     size_t used;
     int cut; /* something did not fit: the line says so */
+    int in_list;
 };
 
 /* `seconds` and `ms` of the Epoch, the box, the event. */

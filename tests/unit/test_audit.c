@@ -46,6 +46,47 @@ static void dates(void **unused)
     }
 }
 
+/* The last that fits may be an escape: it stays whole, or the quote behind it would not close the text. */
+static void cut_behind_an_escape(void **unused)
+{
+    (void)unused;
+    char text[AUDIT_LINE_MOST + 1];
+    memset(text, '\\', AUDIT_LINE_MOST);
+    text[AUDIT_LINE_MOST] = '\0';
+    for (int before = 0; before < 4; before++) {
+        struct audit_line line;
+        audit_line_begin(&line, 1, 1, "longer" + before, "prepare");
+        audit_line_list(&line, "command");
+        audit_line_item(&line, text);
+        audit_line_list_end(&line);
+        audit_line_end(&line);
+        static const char end[] = "\"], \"cut\": true}\n";
+        const char *last = line.text + line.used - strlen(end);
+        assert_string_equal(last, end);
+        size_t count = 0;
+        while (last[-1 - (ptrdiff_t)count] == '\\')
+            count++;
+        assert_int_equal(count % 2, 0);
+    }
+}
+
+static void cut_before_a_list(void **unused)
+{
+    (void)unused;
+    char text[AUDIT_LINE_MOST + 1];
+    memset(text, 'x', AUDIT_LINE_MOST);
+    text[AUDIT_LINE_MOST] = '\0';
+    struct audit_line line;
+    audit_line_begin(&line, 1, 1, "box", "prepare");
+    audit_line_text(&line, "what", text);
+    audit_line_list(&line, "command");
+    audit_line_item(&line, "sh");
+    audit_line_list_end(&line);
+    audit_line_end(&line);
+    static const char end[] = "xx\", \"cut\": true}\n";
+    assert_string_equal(line.text + line.used - strlen(end), end);
+}
+
 /* However long what comes in is, and wherever it is cut: one whole object, braces and quotes closed. */
 static void cut(void **unused)
 {
@@ -85,6 +126,7 @@ static void cut(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_line), cmocka_unit_test(dates),
-                                       cmocka_unit_test(cut)};
+                                       cmocka_unit_test(cut), cmocka_unit_test(cut_behind_an_escape),
+                                       cmocka_unit_test(cut_before_a_list)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
