@@ -506,9 +506,10 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
     core_detach_finish(box);
     core_workers_stop(box);
     teardown_all(box, ret_outcome);
+    bool asked = core_guard_asked(box) != 0; /* a signal that came meanwhile is a stop as well */
     core_guard_close(box);
     core_launch_wait(box);
-    box->restart = core_restart_pause(box, ret_outcome);
+    box->restart = !asked && core_restart_pause(box, ret_outcome);
     if (box->restart) {
         core_scratch_remove(box);
         return;

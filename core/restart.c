@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 #define FIRST_MS   100
 #define LONGEST_MS 60000
@@ -97,10 +99,20 @@ static bool is_wanted(const kern_box *box, const struct core_outcome *outcome)
     return (int64_t)box->restarts < most;
 }
 
+/* There is no command that could have a meaning for the others. */
+static void on_signal(kern_box *box)
+{
+    struct signalfd_siginfo info;
+    while (read(box->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGHUP ||
+            info.ssi_signo == SIGQUIT)
+            box->stopping = true;
+}
+
 static void handle(kern_box *box, int fd, uint32_t events)
 {
     if (fd == box->signal_fd)
-        box->stopping = true; /* whichever it is: there is nothing to pass it on to */
+        on_signal(box);
     else if (fd == box->control_fd)
         core_control_accept(box);
     else
@@ -144,20 +156,11 @@ bool core_restart_pause(kern_box *box, const struct core_outcome *outcome)
 
 /* ---- The next run ---- */
 
-static void restore_signals(const kern_box *box)
-{
-    sigset_t mask;
-    (void)sigemptyset(&mask);
-    memcpy(&mask, &box->child_sigmask, sizeof(box->child_sigmask)); /* as it was taken */
-    (void)sigprocmask(SIG_SETMASK, &mask, NULL);                    /* valid arguments */
-}
-
 void core_restart_renew(kern_box *box)
 {
     kern_box *kept = malloc(sizeof(*kept));
     if (kept == NULL)
         return; /* the next run fails for the same reason, and says so */
-    restore_signals(box);
     core_launch_forget(box);
     core_control_leave(box);
     kern_close_fd(&box->shared->inner_pidfd);
@@ -181,7 +184,8 @@ void core_restart_renew(kern_box *box)
         KEEP(detached);
     KEEP(report_fd), KEEP(started_fd), KEEP(report_folder), KEEP(report_name), KEEP(run_fd), KEEP(run_path);
     KEEP(state_fd), KEEP(control_fd), KEEP(waiter), KEEP(waiter_count), KEEP(secret), KEEP(secret_count);
-    KEEP(notes); /* what was said once is not said again */
+    KEEP(child_sigmask); /* signals stay blocked: one that comes now is heard by the next run */
+    KEEP(notes);         /* what was said once is not said again */
 #undef KEEP
     box->named = true;
     box->restarts = kept->restarts + 1;

@@ -59,8 +59,9 @@ int core_supervise_prepare(kern_box *box, struct kern_error *err)
     core_signals_to_catch(forwarded, sizeof(forwarded) / sizeof(forwarded[0]), &mask);
     if (sigprocmask(SIG_BLOCK, &mask, &old) != 0)
         return kern_fail(err, errno, "cannot block signals");
-    memcpy(&box->child_sigmask, &old,
-           sizeof(box->child_sigmask)); /* the kernel's set is the first word of libc's */
+    if (box->restarts == 0) /* else it is known from the first run, and these are blocked still */
+        memcpy(&box->child_sigmask, &old,
+               sizeof(box->child_sigmask)); /* the kernel's set is the first word of libc's */
     box->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     box->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (box->signal_fd < 0 || box->epoll_fd < 0)

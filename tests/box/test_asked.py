@@ -63,6 +63,15 @@ class Asked(Plugins):
         benign = "kern: warning: the worker of plugin asker ended, and the box with it\n"
         self.assertEqual(benign in result.err, result.report["started"], result)
 
+    def test_a_stop_during_teardown_is_one(self):
+        """A box that ends at that moment does not run again."""
+        env, name = self.asker("stop-in-teardown"), f"asked-{os.getpid()}"
+        self.addCleanup(self.kern, "rm", "--force", name)
+        done = self.kern("box", name, "-d", "--restart=on-failure:2", "--rootfs", self.root, "asker:it", "--", "false", report=False, env=env)
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(self.kern("wait", name).out, "1\n")
+        self.assertEqual(self.logged(), ["teardown 1 0 -"])
+
     def test_a_worker_is_confined(self):
         running, pid = self.working()
         for name in ("CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"):

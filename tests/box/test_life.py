@@ -423,6 +423,9 @@ class Again(LifeCase):
         self.assertEqual(self.row(name)["pid"], self.supervisor)
         self.assertTrue(kerntest.eventually(lambda: self.row(name)["status"] == "restarting"))
         self.assertTrue(kerntest.eventually(lambda: "is between two runs" in self.kern("exec", name, "--", "true").err))
+        os.kill(self.supervisor, signal.SIGUSR1)  # means what the command says, and there is none
+        runs = self.kern("logs", name).out.count("run")
+        self.assertTrue(kerntest.eventually(lambda: self.kern("logs", name).out.count("run") > runs))
         self.succeed("stop", name)
         runs = self.kern("logs", name).out.count("run")
         time.sleep(0.5)

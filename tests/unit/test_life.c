@@ -7,13 +7,20 @@
 #include <cmocka.h>
 
 #include "attach_client.h"
+#include "box.h"
+#include "cleanup.h"
+#include "engine.h"
 #include "logfile.h"
 #include "restart.h"
 #include "secrets.h"
 #include "signals.h"
+#include "supervise.h"
 
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 static int parse(const char *text, struct core_log_line *ret_line)
 {
@@ -138,12 +145,42 @@ static void keys_that_leave(void **state)
     assert_int_equal(length, 1);
 }
 
+/* It would end kern, and the box would look killed. */
+static void a_signal_between_two_runs_waits_for_the_next(void **state)
+{
+    (void)state;
+    kern_box box;
+    struct core_catalog catalog = {0};
+    struct kern_error err = {0};
+    struct signalfd_siginfo info;
+    uint64_t first;
+    core_box_init(&box);
+    box.catalog = &catalog;
+    box.shared = mmap(NULL, sizeof(*box.shared), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(box.shared, MAP_FAILED);
+    memset(box.shared->tree, 0xff, sizeof(box.shared->tree)); /* all -1 */
+    box.shared->inner_pidfd = box.shared->root_tree = -1;
+    assert_int_equal(core_supervise_prepare(&box, &err), 0);
+    first = box.child_sigmask;
+    assert_int_equal(raise(SIGTERM), 0);
+    core_restart_renew(&box);
+    assert_int_equal(core_supervise_prepare(&box, &err), 0);
+    assert_true(box.child_sigmask == first);
+    assert_int_equal(read(box.signal_fd, &info, sizeof(info)), sizeof(info));
+    assert_int_equal(info.ssi_signo, SIGTERM);
+    core_box_clear(&box);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_of_a_log),   cmocka_unit_test(names_of_signals),
-        cmocka_unit_test(words_of_secrets), cmocka_unit_test(words_of_restart),
-        cmocka_unit_test(keys_that_leave),  cmocka_unit_test(pauses_grow_to_a_minute),
+        cmocka_unit_test(lines_of_a_log),
+        cmocka_unit_test(names_of_signals),
+        cmocka_unit_test(words_of_secrets),
+        cmocka_unit_test(words_of_restart),
+        cmocka_unit_test(keys_that_leave),
+        cmocka_unit_test(pauses_grow_to_a_minute),
+        cmocka_unit_test(a_signal_between_two_runs_waits_for_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -259,6 +260,8 @@ static void teardown(kern_box *box, void *block, const struct kern_outcome *outc
         kern_report_int(box, "accepted", state->accepted);
     dprintf(state->log, "teardown %d %d %s\n", (int)outcome->exit_code, (int)outcome->signal,
             outcome->fault != NULL ? outcome->fault : "-");
+    if (is(state, "stop-in-teardown"))
+        (void)raise(SIGTERM);
 }
 
 KERN_PLUGIN(.name = "asker", .version = "1", .summary = "asks as told", .stage = STAGE,
