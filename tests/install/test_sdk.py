@@ -155,9 +155,13 @@ class Sdk(unittest.TestCase):
             with open(f"{work}/debian/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
         os.chmod(work + "/debian/rules", 0o755)
-        # dh refuses files in /usr/local, where kern is when nothing else was said; it asks the rules whether to look.
-        self.assertNotIn("dh ", self.run_in(work, "make", "-nf", "debian/rules", "override_dh_usrlocal"))
+        # dh refuses files in /usr/local, where kern is when nothing else was said, unless the rules have an empty target for that.
+        self.assertIn("\noverride_dh_usrlocal:\n", blocks[0])
         if all(shutil.which(tool) for tool in ("dh", "dpkg-buildpackage")):
+            os.makedirs(work + "/debian/kern-motd/usr/local/lib")
+            steps = self.run_in(work, "dh", "binary", "--no-act", "--buildsystem=cmake")
+            self.assertIn("dh_installdocs", steps)
+            self.assertNotIn("dh_usrlocal", steps)
             self.run_in(work, "dpkg-buildpackage", "-us", "-uc", "-b", "-d")
             deb = [name for name in os.listdir(folder) if name.startswith("kern-motd_0.1_") and name.endswith(".deb")]
             listed = self.run_in(folder, "dpkg-deb", "-c", *deb)
