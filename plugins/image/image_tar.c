@@ -173,7 +173,7 @@ int image_tar_unpack(const struct image_tar_job *job)
         return -1;
     int failed = take_all(&t);
     if (failed == 0)
-        failed = image_tar_times(&t);
+        image_tar_times(&t);
     (void)archive_read_free(t.tar); /* all was read */
     if (failed == 0)
         failed = drain(job->in);

@@ -15,7 +15,8 @@
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
-#define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
+#define BENEATH    (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
+#define TIMES_MOST ((size_t)32 << 20) /* bytes: an archive may name one deep directory a million times */
 
 static int fail_entry(struct image_tar *t, int code)
 {
@@ -221,8 +222,19 @@ static int make_file(struct image_tar *t, struct archive_entry *entry, const cha
     return failed == 0 ? 0 : fail_entry(t, -failed);
 }
 
+static void forget_times(struct image_tar *t)
+{
+    for (size_t i = 0; i < t->time_count; i++)
+        free(t->time[i].path);
+    t->time_count = t->time_bytes = 0;
+}
+
 static int remember_time(struct image_tar *t, const char *base, struct timespec at)
 {
+    if (t->time_bytes > TIMES_MOST) {
+        image_tar_times(t); /* one in which more is made later loses its time, no more */
+        forget_times(t);
+    }
     if (t->time_count == t->time_room) {
         size_t room = t->time_room > 0 ? t->time_room * 2 : 256;
         struct image_tar_time *grown = reallocarray(t->time, room, sizeof(*grown));
@@ -236,6 +248,7 @@ static int remember_time(struct image_tar *t, const char *base, struct timespec 
         return -ENOMEM;
     slot->at = at;
     t->time_count++;
+    t->time_bytes += strlen(slot->path) + sizeof(*slot) + 32; /* malloc takes some, too */
     return 0;
 }
 
@@ -397,7 +410,7 @@ int image_tar_opaque(struct image_tar *t)
 /* ---- The end ---- */
 
 /* The deepest first, mostly: archives name a directory before what is in it. */
-int image_tar_times(struct image_tar *t)
+void image_tar_times(struct image_tar *t)
 {
     for (size_t i = t->time_count; i-- > 0;) {
         char *slash = strrchr(t->time[i].path, '/');
@@ -410,13 +423,11 @@ int image_tar_times(struct image_tar *t)
         if (folder >= 0)
             (void)set_time(folder, base, t->time[i].at); /* replaced meanwhile: its time is lost, no more */
     }
-    return 0;
 }
 
 void image_tar_clear(struct image_tar *t)
 {
     kern_close_fd(&t->parent);
-    for (size_t i = 0; i < t->time_count; i++)
-        free(t->time[i].path);
+    forget_times(t);
     free(t->time);
 }

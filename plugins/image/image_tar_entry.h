@@ -23,7 +23,7 @@ struct image_tar {
     struct image_total *total;
     uint32_t uids, gids;
     struct image_tar_time *time; /* of directories: what is made in them later would change it */
-    size_t time_count, time_room;
+    size_t time_count, time_room, time_bytes;
     struct image_tar_result *result;
     struct kern_error *err;
 };
@@ -34,7 +34,8 @@ int image_tar_parent(struct image_tar *t, const char *path);
 int image_tar_make(struct image_tar *t, struct archive_entry *entry, const char *base);
 int image_tar_hide(struct image_tar *t, const char *hidden);
 int image_tar_opaque(struct image_tar *t);
-int image_tar_times(struct image_tar *t);
+/* What is remembered of times becomes the files'. */
+void image_tar_times(struct image_tar *t);
 void image_tar_clear(struct image_tar *t);
 
 #endif

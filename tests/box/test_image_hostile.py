@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import resource
 import tarfile
 
 import imagekit
@@ -128,6 +129,16 @@ class Hostile(Images):
     def test_a_configuration_that_is_too_large(self):
         words = [f"WORD{i}=" + "x" * 60000 for i in range(20)]
         self.refuse(imagekit.docker_archive([self.bottom], Env=words), "longer than 1048576 bytes")
+
+    def test_one_deep_directory_many_times(self):
+        if os.environ.get("KERN_VARIANT") == "asan":
+            self.skipTest("sanitizers take memory of their own")
+        one = directory("/".join(["d" * 249] * 16), mtime=7)[0].tobuf(tarfile.PAX_FORMAT)
+        archive = self.archive(imagekit.docker_archive([one * 13_000 + bytes(1024)]))
+        most = (48 << 20, 48 << 20)
+        self.verb("load", "-i", archive, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, most))
+        self.verb("rmi", "made:1")
+        self.verb("gc")
 
     def test_a_size_that_lies(self):
         info, _ = entry("f", "x")
