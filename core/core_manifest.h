@@ -97,7 +97,7 @@ static const struct kern_option core_option_table[] = {
      .type = KERN_STRING,
      .flags = FLAG | KERN_OPT_LIST,
      .arg = "SRC[:NAME]",
-     .help = "a file in /run/secrets"},
+     .help = "a file in /run/secrets; NAME=-: what standard input says"},
     {.name = "stop-signal",
      .type = KERN_STRING,
      .flags = BOTH,

@@ -42,7 +42,7 @@ static const struct kern_option stop_flags[] = {
      .min = 0,
      .max = INT64_C(31536000000),
      .fallback = "10",
-     .help = "SIGKILL after this; without it, what --stop-timeout of the box says"},
+     .help = "SIGKILL after this (default: what --stop-timeout of the box says)"},
     {.name = NULL},
 };
 
@@ -89,7 +89,7 @@ static const struct kern_option logs_flags[] = {
      .min = 0,
      .max = INT32_MAX,
      .fallback = "0",
-     .help = "only the last N lines"},
+     .help = "only the last N lines (default: all)"},
     {.name = "since",
      .type = KERN_STRING,
      .flags = FLAG,

@@ -27,11 +27,7 @@ static const struct kern_option probe_flags[] = {
 
 static const struct kern_option config_flags[] = {
     {.name = "json", .type = KERN_BOOL, .flags = KERN_OPT_FLAG, .help = "list: print JSON"},
-    {.name = "config",
-     .type = KERN_PATH,
-     .flags = KERN_OPT_FLAG,
-     .arg = "FILE",
-     .help = "list: another kern.toml"},
+    {.name = "config", .type = KERN_PATH, .flags = KERN_OPT_FLAG, .arg = "FILE", .help = "another kern.toml"},
     {.name = "tagged",
      .type = KERN_BOOL,
      .flags = KERN_OPT_FLAG,

@@ -40,6 +40,7 @@ class Logs(LifeCase):
     def test_tail_since_and_timestamps(self):
         name = self.detach("sh", "-c", "for i in 1 2 3 4 5; do echo $i; done")
         self.succeed("wait", name)
+        self.assertIn("(default: all)", self.succeed("logs", "--help"))
         self.assertEqual(self.succeed("logs", "--tail", "2", name), "4\n5\n")
         self.assertEqual(self.succeed("logs", "-n", "0", name), "")
         self.assertEqual(self.succeed("logs", "--since", "1h", name), "1\n2\n3\n4\n5\n")
