@@ -18,9 +18,18 @@
 #define LOOK_MOST    256 /* tasks looked at for the load; what is more is taken to be alike */
 #define CPUINFO_MOST ((size_t)1 << 20)
 
+/* A box that may mount can put a pipe of its own over a file of /proc, and opening that would wait for its other end: what is read
+ * below a directory is on the file system that it is of. */
+static int open_below(int dir, const char *path, int flags)
+{
+    return dir == AT_FDCWD ? sys_open(dir, path, O_RDONLY | flags, 0)
+                           : sys_open_beneath(dir, path, O_RDONLY | flags, 0,
+                                              RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+}
+
 long view_read(int dir, const char *path, char *text, size_t size)
 {
-    int fd = sys_open(dir, path, O_RDONLY, 0);
+    int fd = open_below(dir, path, 0);
     if (fd < 0)
         return fd;
     size_t used = 0;
@@ -135,7 +144,7 @@ static void count_task(int dir, const char *id, struct census *census, uint32_t 
 
 static DIR *open_tasks(int dir, const char *path)
 {
-    int fd = sys_open(dir, path, O_RDONLY | O_DIRECTORY, 0);
+    int fd = open_below(dir, path, O_DIRECTORY);
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
     if (list == NULL && fd >= 0)
         (void)sys_close(fd); /* only read */

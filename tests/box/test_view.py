@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import time
 
 import kerntest
@@ -104,6 +105,19 @@ class Cpus(View):
             box = self.start("box", "-v", f"{program}:/asks", "--timeout", "0.2", "--cpus", "0.5", "--", "/asks", "often",
                              "100000000")
             self.assertEqual(box.wait().code, 143)
+
+    def test_a_pipe_over_a_file_of_proc(self):
+        """A box that may mount puts one there and asks about that process: kern does not wait for the other end."""
+        need("python3")
+        need("unshare")
+        inside = ["unshare", "-r", kerntest.KERN, "box", "-q", "--privileged", *self.options, "--timeout", "20", "--"]  # real root is refused
+        script = """mkdir /tmp/d; mount -t tmpfs none /tmp/d; mkfifo /tmp/d/pipe; mount --bind /tmp/d/pipe /proc/1/status
+            test -p /proc/1/status && python3 -c 'import os; print(len(os.sched_getaffinity(1)))'"""
+        try:
+            done = subprocess.run([*inside, "unshare", "-Urm", "sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+        except subprocess.TimeoutExpired:
+            self.fail("kern waits for a pipe of the box, and keeps no deadline")
+        self.assertEqual((done.returncode, done.stdout), (0, "1\n"), done)
 
     def test_the_report_says_it(self):
         result = self.rooted("true", options=[*self.options, "-m", "64m"])
