@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <time.h>
 
@@ -20,11 +21,29 @@ struct audit_state {
     char name[256];
     dev_t device;
     ino_t inode;
+    int torn; /* half a line stands last, where a disk was full or a socket did not take more */
     uint64_t lines, lost;
     int why; /* errno of the line that could not be written; 0: it was cut short */
 };
 
 /* ---- Where lines go ---- */
+
+/* Somebody who writes at this moment is given a moment to end his line. A file that may not be read is taken as whole. */
+static int ends_torn(const struct audit_state *state)
+{
+    static const struct timespec moment = {.tv_nsec = 1000000};
+    char last = '\n';
+    auto_fd fd =
+        openat(state->folder, state->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    for (int look = 0; fd >= 0 && look < 3; look++) {
+        struct stat st;
+        if (fstat(fd, &st) != 0 || st.st_size == 0 || pread(fd, &last, 1, st.st_size - 1) != 1 ||
+            last == '\n')
+            return 0;
+        (void)nanosleep(&moment, NULL); /* a shorter sleep only asks sooner */
+    }
+    return last != '\n';
+}
 
 static int open_file(struct audit_state *state)
 {
@@ -39,6 +58,7 @@ static int open_file(struct audit_state *state)
     state->file = steal_fd(&fd);
     state->device = st.st_dev;
     state->inode = st.st_ino;
+    state->torn = st.st_size > 0 && ends_torn(state);
     return 0;
 }
 
@@ -98,12 +118,19 @@ static void write_line(kern_box *box, struct audit_state *state, struct audit_li
 {
     audit_line_end(line);
     follow_rotation(state);
-    ssize_t put = state->is_socket ? send(state->file, line->text, line->used, MSG_NOSIGNAL)
-                                   : write(state->file, line->text, line->used);
-    if (put == (ssize_t)line->used) {
+    char end = '\n'; /* of the half line */
+    struct iovec parts[] = {{&end, 1}, {line->text, line->used}};
+    const struct msghdr message = {.msg_iov = parts + !state->torn, .msg_iovlen = state->torn ? 2 : 1};
+    ssize_t whole = (ssize_t)line->used + (state->torn != 0);
+    ssize_t put = state->is_socket ? sendmsg(state->file, &message, MSG_NOSIGNAL)
+                                   : writev(state->file, message.msg_iov, (int)message.msg_iovlen);
+    if (put == whole) {
+        state->torn = 0;
         state->lines++;
         return;
     }
+    if (put > 0)
+        state->torn = put > state->torn;
     state->why = put < 0 ? errno : 0;
     if (state->lost++ == 0)
         kern_warn(box, "the audit record in \"%s\" is not complete", state->name);

@@ -15,6 +15,11 @@ import kerntest
 from kerntest import BoxCase, as_root, as_root_and_user
 
 
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 @as_root_and_user
 class Audit(BoxCase):
     def lines(self, path):
@@ -48,6 +53,13 @@ class Audit(BoxCase):
                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
         self.assertEqual(result.code, 1, result)
         self.assertIn(f'cannot write the audit record to "{path}": File too large', result.err)
+
+    def test_half_a_line_does_not_take_the_next_along(self):
+        path = kerntest.write(self.own_folder() + "/audit", '{"half": ')
+        kerntest.give(os.path.dirname(path), self.me)
+        self.assertEqual(self.rooted("true", options=["--audit", path]).code, 0)
+        half, *lines = read(path).splitlines()
+        self.assertEqual((half, [json.loads(line)["event"] for line in lines]), ('{"half": ', ["prepare", "started", "ended"]))
 
     def test_it_appends(self):
         path = self.own_folder() + "/audit"
@@ -118,6 +130,25 @@ class Audit(BoxCase):
         chosen = self.file('[box]\naudit = "/tmp/kern-audit-of-somebody"\n', "kern.toml")
         self.refused("--config", chosen, parts=["audit"])
         self.assertFalse(os.path.exists("/tmp/kern-audit-of-somebody"))
+
+
+@as_root
+class AuditOfRoot(BoxCase):
+    def test_half_a_line_of_its_own(self):
+        path = self.folder() + "/audit"
+        running = self.start("box", "--rootfs", self.root, "--audit", path, "--", "sh", "-c",
+                             "trap 'read word; exit' TERM; echo ready; while :; do sleep 0.05; done", stdin=subprocess.PIPE)
+        self.assertEqual(running.line(), "ready\n")
+        self.assertTrue(kerntest.eventually(lambda: '"started"' in read(path) and read(path).endswith("\n")))
+        most = os.path.getsize(path) + 10
+        resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+        running.signal(signal.SIGTERM)
+        self.assertTrue(kerntest.eventually(lambda: os.path.getsize(path) == most))
+        resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        running.wait("word\n")
+        prepare, started, half, ended = read(path).splitlines()
+        self.assertEqual(len(half), 10)
+        self.assertEqual([json.loads(line)["event"] for line in (prepare, started, ended)], ["prepare", "started", "ended"])
 
 
 @as_root_and_user
