@@ -19,10 +19,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define DEPTH_MOST 100    /* each level holds a descriptor */
-#define FILES_MOST 100000 /* a start is not to take seconds */
-#define PIDS_MOST  4194304u
-#define QUOTA_UNIT 1024u /* of the limits in struct if_dqblk */
+#define DEPTH_MOST   100    /* each level holds a descriptor */
+#define PATIENT_MOST 300    /* each holds two, and a part of the stack: the box chose how many there are */
+#define FILES_MOST   100000 /* a start is not to take seconds */
+#define PIDS_MOST    4194304u
+#define QUOTA_UNIT   1024u /* of the limits in struct if_dqblk */
 
 uint32_t rootfs_project_id(pid_t pid, uint32_t index)
 {
@@ -115,7 +116,7 @@ static int move_entry(int dir, const char *name, struct walk *walk, int depth)
 
 static int move_below(int fd, struct walk *walk, int depth)
 {
-    if (depth > DEPTH_MOST && !walk->patient)
+    if (depth > (walk->patient ? PATIENT_MOST : DEPTH_MOST))
         return -ELOOP;
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     auto_dir list = copy >= 0 ? fdopendir(copy) : NULL;
