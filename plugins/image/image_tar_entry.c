@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
@@ -134,6 +135,13 @@ static int give_away(struct image_tar *t, struct archive_entry *entry, int fd, c
     return fchownat(fd, path, uid, gid, flags) == 0 ? 0 : -errno;
 }
 
+/* ext4 says ENOSPC also of attributes that have no room beside their file: 4 KiB, on a disk of any size. */
+static int is_full(int fd)
+{
+    struct statvfs fs;
+    return fstatvfs(fd, &fs) != 0 || fs.f_bavail == 0;
+}
+
 /* Attributes that the file system does not take are of no use in a box either. */
 static int set_xattrs(struct archive_entry *entry, int fd)
 {
@@ -145,8 +153,9 @@ static int set_xattrs(struct archive_entry *entry, int fd)
     while (archive_entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK) {
         if (name == NULL || !image_vet_xattr(name) || fsetxattr(fd, name, value, size, 0) == 0)
             continue;
-        if (errno == ENOSPC || errno == EDQUOT || errno == EIO)
-            return -errno;
+        int code = errno;
+        if (code == EDQUOT || code == EIO || (code == ENOSPC && is_full(fd)))
+            return -code;
     }
     return 0;
 }

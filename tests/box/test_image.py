@@ -113,6 +113,10 @@ class Boxes(Images):
         self.says("/bin/touch", "/data/mine", name=name, options=["--read-only", "-v", f"{folder}:/data"])
         self.assertEqual(os.listdir(folder), ["mine"])
 
+    def test_attributes_that_have_no_room(self):
+        name = self.made(layer(entry("large", "stays", pax={"SCHILY.xattr.user.large": "x" * 5000, "SCHILY.xattr.user.small": "x"})))
+        self.assertEqual(self.says("/bin/cat", "/large", name=name), "stays")
+
     def test_a_new_named_volume_has_what_the_image_has_there(self):
         name = self.made(layer(directory("d", mode=0o1750, uid=7, gid=8), entry("d/one", "1", mode=0o640, uid=9, gid=10, mtime=86400),
                                hardlink("d/two", "d/one"), entry("d/hole", b"\0" * 300000 + b"end"), directory("d/sub", mtime=86400),
