@@ -73,6 +73,23 @@ static int open_report_file(kern_box *box, const char *path, struct kern_error *
     return 0;
 }
 
+/* A file is emptied before the report goes into it, and with it would go what the box printed there. */
+static int check_own_file(int fd, const char *where, struct kern_error *err)
+{
+    struct stat st, stream;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return 0;
+    for (int i = 1; i <= 2; i++) {
+        if (fstat(i, &stream) == 0 && stream.st_dev == st.st_dev && stream.st_ino == st.st_ino) {
+            int r = kern_refuse(err, 0, "cannot use --report \"%s\": standard %s goes to the same file",
+                                where, i == 1 ? "output" : "error");
+            kern_hint(err, "give the report a file of its own, such as --report fd:3 3>report.json");
+            return r;
+        }
+    }
+    return 0;
+}
+
 static int open_report(kern_box *box, struct kern_error *err)
 {
     const char *where = kern_get_string(&box->options, "report");
@@ -83,7 +100,8 @@ static int open_report(kern_box *box, struct kern_error *err)
     int fd = -1;
     if (!parse_fd(where + 3, &fd))
         return kern_refuse(err, 0, "cannot use --report \"%s\": not a descriptor number", where);
-    return adopt(fd, "--report", &box->report_fd, err);
+    int failed = check_own_file(fd, where, err); /* first: a refusal is reported, too */
+    return failed == 0 ? adopt(fd, "--report", &box->report_fd, err) : failed;
 }
 
 int core_report_open(kern_box *box, struct kern_error *err)

@@ -121,6 +121,21 @@ class Report(BoxCase):
                 result = self.box("echo", "ran", options=["--report", place], report=False)
                 self.assert_failed(result, 1, "report")
 
+    def test_a_descriptor_does_not_cost_the_output(self):
+        """The report empties its file, so it shares none with what the box prints."""
+        path = os.path.join(self.folder(), "log")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("kept\n")
+        for streams in ("1>&3 2>/dev/null", "2>&3 1>/dev/null"):
+            with self.subTest(streams):
+                done = subprocess.run(["sh", "-c", f'"$0" box --report fd:3 -- true 3>>"$1" {streams}', kerntest.KERN, path],
+                                      check=False)
+                self.assertEqual(done.returncode, 1)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        self.assertTrue(text.startswith("kept\n"), text)
+        self.assertIn("standard error goes to the same file", text)
+
     def test_the_notes_are_what_stderr_shows(self):
         result = self.box("true", options=["--report=/dev/null/x"], report=False)
         self.assertEqual(result.code, 1)
