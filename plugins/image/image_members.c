@@ -280,8 +280,8 @@ static int read_tar(struct image_store *store, int in, struct image_members *mem
 
 /* ---- A directory ---- */
 
-static int take_file(struct image_store *store, int folder, const char *name, struct image_members *members,
-                     struct kern_error *err)
+static int take_file(struct image_store *store, int folder, const char *name, uint64_t *all,
+                     struct image_members *members, struct kern_error *err)
 {
     auto_fd fd =
         sys_open_beneath(folder, name, O_RDONLY | O_NONBLOCK, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
@@ -289,6 +289,9 @@ static int take_file(struct image_store *store, int folder, const char *name, st
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         return fd == -ENOENT ? 0
                              : kern_refuse(err, fd < 0 ? -fd : 0, "cannot read \"%s\" of the layout", name);
+    int failed = judge_size(store, (uint64_t)st.st_size, all, err);
+    if (failed != 0)
+        return failed;
     struct image_member *member = new_member(members);
     if (member == NULL || (member->name = strdup(name)) == NULL)
         return kern_refuse(err, ENOMEM, "cannot read the layout");
@@ -298,9 +301,10 @@ static int take_file(struct image_store *store, int folder, const char *name, st
 static int take_folder(struct image_store *store, int folder, struct image_members *members,
                        struct kern_error *err)
 {
-    int failed = take_file(store, folder, "index.json", members, err);
+    uint64_t all = 0;
+    int failed = take_file(store, folder, "index.json", &all, members, err);
     if (failed == 0)
-        failed = take_file(store, folder, "oci-layout", members, err);
+        failed = take_file(store, folder, "oci-layout", &all, members, err);
     int blobs = failed != 0 ? -1
                             : sys_open_beneath(folder, "blobs/sha256", O_RDONLY | O_DIRECTORY, 0,
                                                RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
@@ -318,7 +322,7 @@ static int take_folder(struct image_store *store, int folder, struct image_membe
         if (members->count == MEMBERS_MOST)
             return kern_refuse(err, 0, "cannot read the layout: it has more than %u files", MEMBERS_MOST);
         (void)snprintf(name, sizeof(name), "blobs/sha256/%s", entry->d_name); /* sized for it */
-        failed = take_file(store, folder, name, members, err);
+        failed = take_file(store, folder, name, &all, members, err);
     }
     return failed;
 }

@@ -126,6 +126,15 @@ class Hostile(Images):
         bottom = imagekit.docker_archive([self.bottom])
         self.refuse(bottom, "together are larger than 102400 bytes", "--max-image-size", options=["--max-image-size=100k"])
 
+    def test_a_layout_with_a_file_that_is_one_hole(self):
+        folder = self.folder()
+        os.makedirs(f"{folder}/blobs/sha256")
+        with open(f"{folder}/index.json", "wb") as file:
+            file.truncate(8 << 20)
+        kerntest.give(folder, self.me)
+        result = self.verb("load", "-i", folder, "--max-size=1m", code=1)
+        self.assertIn("larger than 1048576 bytes", result.err)
+
     def test_a_configuration_that_is_too_large(self):
         words = [f"WORD{i}=" + "x" * 60000 for i in range(20)]
         self.refuse(imagekit.docker_archive([self.bottom], Env=words), "longer than 1048576 bytes")
