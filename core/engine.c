@@ -187,6 +187,13 @@ static bool is_first(const struct core_plugin *plugin)
     return (plugin->table->flags & KERN_PLUGIN_FIRST) != 0;
 }
 
+/* Somebody asked kern to end meanwhile. */
+static int stopped_early(kern_box *box, struct kern_error *err)
+{
+    box->stop_signal = core_guard_asked(box);
+    return kern_fail(err, EINTR, "stopped by SIG%s before the box was built", sigabbrev_np(box->stop_signal));
+}
+
 /* Every plugin in its order, but those that choose what the others ask for ahead of them all. */
 static int prepare_all(kern_box *box, struct kern_error *err)
 {
@@ -201,9 +208,8 @@ static int prepare_all(kern_box *box, struct kern_error *err)
         box->stop_signal = core_guard_asked(box);
         if (failed == 0 && box->stop_signal == 0)
             continue;
-        if (failed == 0) /* somebody asked kern to end meanwhile */
-            return kern_fail(err, EINTR, "stopped by SIG%s before the box was built",
-                             sigabbrev_np(box->stop_signal));
+        if (failed == 0)
+            return stopped_early(box, err);
         kern_fail(err, -failed, "the hook failed without saying why");
         /* A refusal is about what the user asked for; which plugin noticed is of no use then. */
         if (err->category != KERN_ERROR_REFUSED || !plugin->builtin)
@@ -292,6 +298,8 @@ static int compose(kern_box *box, struct kern_error *err)
         failed = prepare_all(box, err);
     core_notes_release(box, failed == 0);
     core_guard_listen(box, false);
+    if (failed == 0 && core_guard_asked(box) != 0) /* while the notes were written */
+        failed = stopped_early(box, err);
     mark(box, "prepare");
     if (failed == 0 && box->child_env == NULL) /* what was read for the first run counts for all */
         failed = box->bare ? core_env_build_host(box, err) : core_env_build(box, err);

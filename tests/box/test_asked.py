@@ -63,6 +63,14 @@ class Asked(Plugins):
         benign = "kern: warning: the worker of plugin asker ended, and the box with it\n"
         self.assertEqual(benign in result.err, result.report["started"], result)
 
+    def test_a_stop_while_notes_are_written_is_one(self):
+        """The last moment of prepare."""
+        running = self.start("box", "--rootfs", self.root, "asker:it", "--", "sleep", "5", env=self.asker("notes"))
+        while "note 0" not in (line := running.process.stderr.readline()):
+            self.assertNotEqual(line, "")
+        running.signal(signal.SIGTERM)
+        self.assertEqual(running.wait().code, 143)
+
     def test_a_stop_during_teardown_is_one(self):
         """A box that ends at that moment does not run again."""
         env, name = self.asker("stop-in-teardown"), f"asked-{os.getpid()}"

@@ -196,6 +196,15 @@ static void report(kern_box *box)
     kern_note(box, "said once");
 }
 
+static void note_much(kern_box *box)
+{
+    char text[40];
+    for (int i = 0; i < 2000; i++) {
+        (void)snprintf(text, sizeof(text), "note %d", i); /* fits */
+        kern_note(box, text);
+    }
+}
+
 static int set_env(kern_box *box, struct kern_error *err)
 {
     int failed = kern_set_env(box, "ASKED", "first", err);
@@ -230,6 +239,8 @@ static int ask(kern_box *box, struct asker_state *state, struct kern_error *err)
         return kern_set_env(box, "A=B", "c", err);
     if (is(state, "report"))
         report(box);
+    if (is(state, "notes"))
+        note_much(box);
     return 0;
 }
 
