@@ -122,9 +122,10 @@ int image_start_with_ids(const struct image_ids *ids, image_child_fn fn, void *d
                          struct kern_error *err)
 {
     struct pipes pipes = {{-1, -1}, {-1, -1}};
-    if (pipe2(pipes.ready, O_CLOEXEC) != 0 || pipe2(pipes.go, O_CLOEXEC) != 0)
-        return kern_refuse(err, errno, "cannot make a pipe");
+    int failed = pipe2(pipes.ready, O_CLOEXEC) != 0 || pipe2(pipes.go, O_CLOEXEC) != 0 ? errno : 0;
     auto_fd ready = pipes.ready[0], ready_child = pipes.ready[1], go = pipes.go[1], go_child = pipes.go[0];
+    if (failed != 0)
+        return kern_refuse(err, failed, "cannot make a pipe");
     (void)fflush(NULL); /* or the child would print it, too */
     pid_t self = getpid(), pid = fork();
     if (pid == 0)
@@ -135,8 +136,8 @@ int image_start_with_ids(const struct image_ids *ids, image_child_fn fn, void *d
     kern_close_fd(&go_child);
     if (ids->kind == IMAGE_IDS_RANGE && ids->userns < 0) {
         char byte = 0;
-        int failed = read(ready, &byte, 1) == 1 ? map_range(ids, pid, err)
-                                                : kern_refuse(err, 0, "cannot make a user namespace");
+        failed = read(ready, &byte, 1) == 1 ? map_range(ids, pid, err)
+                                            : kern_refuse(err, 0, "cannot make a user namespace");
         if (failed == 0 && write(go, "x", 1) != 1)
             failed = kern_refuse(err, errno, "cannot start a process for a layer's files");
         if (failed != 0) {

@@ -209,14 +209,17 @@ int vgpio_calls_prepare(kern_box *box, struct vgpio_state *state, struct kern_er
 {
     if (state->chip_count == 0 && !state->has_restricted)
         return 0;
-    int failed = need_killable(err);
     state->order = calloc(1, sizeof(*state->order));
     state->held = calloc(VGPIO_HELD, sizeof(*state->held));
     state->chosen = calloc(VGPIO_HELD, sizeof(*state->chosen));
-    if (failed == 0 && (state->order == NULL || state->held == NULL || state->chosen == NULL))
-        failed = kern_fail(err, ENOMEM, "cannot keep the calls of the box");
-    for (size_t i = 0; failed == 0 && i < VGPIO_HELD; i++)
-        state->held[i].fd = state->chosen[i].fd = -1;
+    /* Before anything else can fail: what is cleared then must hold no descriptor, which 0 would be. */
+    for (size_t i = 0; state->held != NULL && i < VGPIO_HELD; i++)
+        state->held[i].fd = -1;
+    for (size_t i = 0; state->chosen != NULL && i < VGPIO_HELD; i++)
+        state->chosen[i].fd = -1;
+    int failed = state->order == NULL || state->held == NULL || state->chosen == NULL
+                     ? kern_fail(err, ENOMEM, "cannot keep the calls of the box")
+                     : need_killable(err);
     if (failed == 0 && state->chip_count > 0)
         failed = open_lane(box, &state->gpio, err);
     if (failed == 0 && state->has_restricted)
