@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define EVENTS_AT_ONCE 128
-#define SHORT_SLEEP_NS 20000
+#define SHORT_SLEEP_NS 60000
 
 static int64_t now_ns(void)
 {
@@ -74,7 +74,7 @@ void egress_loop_discard(struct egress_loop *loop, struct egress_garbage *garbag
 
 /* Whoever sleeps is woken late, by 20 microseconds and more in a virtual machine, which a connection with short questions and
  * answers feels twice for each. So after a short sleep the next one begins with looking around for as long; a long sleep ends that.
- * For no longer than that: who looks around has a processor, which those that are to answer want as well. */
+ * That is as long as another process on this machine takes to wake and answer; longer has a processor, which others want as well. */
 static int wait_for_events(struct egress_loop *loop, struct epoll_event *ret_event, int timeout_ms)
 {
     int64_t start = now_ns();
