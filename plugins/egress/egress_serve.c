@@ -146,6 +146,13 @@ struct tcp_client {
     uint8_t bytes[EGRESS_DNS_MOST + 2];
 };
 
+static void end_tcp(struct tcp_client *client)
+{
+    egress_loop_close(&client->source);
+    client->world->relays.count--;
+    egress_loop_discard(&client->world->loop, &client->garbage);
+}
+
 static void on_tcp(struct egress_source *source, uint32_t events)
 {
     struct tcp_client *client =
@@ -170,11 +177,8 @@ static void on_tcp(struct egress_source *source, uint32_t events)
         client->used -= (uint32_t)length + 2;
         memmove(client->bytes, client->bytes + length + 2, client->used);
     }
-    if (!over)
-        return;
-    egress_loop_close(source);
-    client->world->relays.count--;
-    egress_loop_discard(&client->world->loop, &client->garbage);
+    if (over)
+        end_tcp(client);
 }
 
 void egress_serve_tcp(struct egress_world *world, int fd)
@@ -188,5 +192,5 @@ void egress_serve_tcp(struct egress_world *world, int fd)
     client->source = (struct egress_source){fd, on_tcp};
     world->relays.count++;
     if (egress_loop_add(&world->loop, &client->source, EPOLLIN) != 0)
-        on_tcp(&client->source, 0); /* ends it when there is nothing to read yet */
+        end_tcp(client); /* nobody would hear it */
 }
