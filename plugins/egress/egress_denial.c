@@ -29,7 +29,9 @@ int egress_denial_count(struct egress_denials *denials, const char *name, uint16
     uint32_t rows = atomic_load_explicit(&denials->rows, memory_order_relaxed);
     for (uint32_t i = 0; i < rows; i++) {
         struct egress_denial *row = &denials->row[i];
-        if (row->port == port && row->reason == reason && strcmp(row->name, name) == 0) {
+        /* A name that is too long for its row is the same one again as far as the row goes. */
+        if (row->port == port && row->reason == reason &&
+            strncmp(row->name, name, sizeof(row->name) - 1) == 0) {
             atomic_fetch_add_explicit(&row->count, 1, memory_order_relaxed);
             return 0;
         }

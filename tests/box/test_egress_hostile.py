@@ -259,6 +259,19 @@ proxy(b"\x05\x01\x00")
         self.assertEqual(lines[0], "b'HTTP/1.1 403 Forbidden'", result)
         self.assertEqual(set(lines[3:14]), {"b'HTTP/1.1 403 Forbidden'"}, result)
 
+    def test_a_long_word_that_is_no_name(self):
+        """It has one entry in the report, not one for each time, which would leave no room for others."""
+        result = self.attack(r'''
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect(("127.0.0.11", 53))
+for name in [b"\x3f" + b"\1" * 63 + b"\x3f" + b"\2" * 63] * 600 + [b"\4evil\7example\3com"]:
+    s.send(struct.pack("!HHHHHH", 7, 256, 1, 0, 0, 0) + name + struct.pack("!BHH", 0, 1, 1))
+    s.recv(600)
+''')
+        rows = result.report["denied"]["hosts"]
+        self.assertEqual([row["count"] for row in rows], [600, 1], result)
+        self.assertEqual(rows[1]["name"], "evil.example.com")
+
     def test_many_connections_end_nothing_but_themselves(self):
         result = self.attack(r'''
 import resource
