@@ -199,15 +199,14 @@ static void on_resolved(void *data, const struct egress_result *result)
 {
     struct egress_conn *conn = data;
     conn->state = EGRESS_CONN_CONNECT; /* nobody is asked any more */
-    for (uint32_t i = 0; i < result->count; i++) {
-        int class = egress_address_class(&result->address[i]);
-        if (class == EGRESS_NEVER || (class == EGRESS_PRIVATE && !conn->private_too)) {
-            egress_deny(conn->world, conn->name, conn->port, EGRESS_DENIAL_SPECIAL);
-            if (conn->proxy)
-                egress_proxy_failed(conn, EGRESS_DENIAL_SPECIAL, NULL);
-            egress_conn_end(conn);
-            return;
-        }
+    if (result->worst == EGRESS_NEVER || (result->worst == EGRESS_PRIVATE && !conn->private_too)) {
+        egress_deny(conn->world, conn->name, conn->port, EGRESS_DENIAL_SPECIAL);
+        if (conn->proxy)
+            egress_proxy_failed(conn, EGRESS_DENIAL_SPECIAL, NULL);
+        egress_conn_end(conn);
+        return;
+    }
+    for (uint32_t i = 0; i < result->count; i++)
         if (conn->address_count < sizeof(conn->address) / sizeof(conn->address[0]))
             conn->address[conn->address_count++] = result->address[i];
     }

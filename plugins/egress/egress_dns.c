@@ -179,13 +179,14 @@ static int take_address(const uint8_t *message, const struct record *record, str
     size_t size = record->type == EGRESS_TYPE_AAAA ? 16 : 4;
     if (record->size != size)
         return -EBADMSG;
-    if (reply->count == EGRESS_DNS_ADDRESSES)
-        return 0; /* enough: what is not taken is not connected to either */
-    struct egress_address *address = &reply->address[reply->count++];
-    *address = (struct egress_address){.v6 = size == 16};
-    memcpy(address->bytes, message + record->data, size);
+    struct egress_address address = {.v6 = size == 16};
+    memcpy(address.bytes, message + record->data, size);
+    int class = egress_address_class(&address);
+    reply->worst = class > reply->worst ? class : reply->worst;
     if (record->ttl < reply->ttl)
         reply->ttl = record->ttl;
+    if (reply->count < EGRESS_DNS_ADDRESSES) /* to these many one may connect; one of them will do */
+        reply->address[reply->count++] = address;
     return 0;
 }
 

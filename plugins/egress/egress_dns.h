@@ -40,6 +40,7 @@ struct egress_reply {
     int rcode;
     int cut; /* ask again over TCP */
     uint32_t ttl;
+    int worst; /* EGRESS_PUBLIC, ...: of all addresses in the reply, also those that there is no room for */
     uint32_t count;
     struct egress_address address[EGRESS_DNS_ADDRESSES];
 };

@@ -102,6 +102,7 @@ static int take_reply(struct egress_lookup *lookup, const uint8_t *message, size
             return 0;
         }
         lookup->ask[i].answered = 1;
+        lookup->result.worst = reply.worst > lookup->result.worst ? reply.worst : lookup->result.worst;
         for (uint32_t j = 0; j < reply.count; j++)
             lookup->result.address[lookup->result.count++] = reply.address[j];
         if (reply.count > 0 && reply.ttl < lookup->ttl)
@@ -244,9 +245,13 @@ static int from_hosts(const struct egress_resolver *resolver, const char *name,
 {
     struct egress_result result = {0};
     for (uint32_t i = 0; i < resolver->files->host_count; i++)
-        if (strcmp(resolver->files->host[i].name, name) == 0 &&
-            result.count < sizeof(result.address) / sizeof(result.address[0]))
-            result.address[result.count++] = resolver->files->host[i].address;
+        if (strcmp(resolver->files->host[i].name, name) == 0) {
+            const struct egress_address *address = &resolver->files->host[i].address;
+            int class = egress_address_class(address);
+            result.worst = class > result.worst ? class : result.worst;
+            if (result.count < sizeof(result.address) / sizeof(result.address[0]))
+                result.address[result.count++] = *address;
+        }
     if (result.count > 0)
         *ret_result = result;
     return result.count > 0;

@@ -8,6 +8,7 @@
 
 struct egress_result {
     int failed; /* no name server answered, or it said that it cannot */
+    int worst;  /* of all that the name leads to, see egress_address_class() */
     uint32_t count;
     struct egress_address address[2 * EGRESS_DNS_ADDRESSES];
 };

@@ -259,6 +259,18 @@ proxy(b"\x05\x01\x00")
         self.assertEqual(lines[0], "b'HTTP/1.1 403 Forbidden'", result)
         self.assertEqual(set(lines[3:14]), {"b'HTTP/1.1 403 Forbidden'"}, result)
 
+    def test_one_bad_address_among_many(self):
+        """However many there are: those that there is no room for are judged as well."""
+        for count in (3, 20, 100):
+            self.names.names[f"many{count}.example.com"] = [("A", WEB)] * count + [("A", "10.9.8.7")]
+        result = self.attack(r'''
+for count in (3, 20, 100):
+    name = "many%d.example.com" % count
+    say(80, b"GET / HTTP/1.1\r\nHost: " + name.encode() + b"\r\n\r\n", host=name)
+''', allow=("many3.example.com", "many20.example.com", "many100.example.com"))
+        self.assertEqual(result.out, "b'!ECONNRESET'\n" * 3, result)
+        self.assertEqual(result.reasons, {"the name leads to an address of this machine or its networks"}, result)
+
     def test_a_long_word_that_is_no_name(self):
         """It has one entry in the report, not one for each time, which would leave no room for others."""
         result = self.attack(r'''
