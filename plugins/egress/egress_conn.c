@@ -108,8 +108,8 @@ static void start_relay(struct egress_conn *conn)
     egress_flow_init(up, conn->relay.client.source.fd, conn->relay.server.source.fd);
     egress_flow_init(down, up->to, up->from);
     up->data = down->data = conn;
-    up->hung = conn->client_hung;
-    down->hung = conn->server_hung;
+    egress_flow_hear(up, conn->client_heard);
+    egress_flow_hear(down, conn->server_heard);
     if (conn->checked) {
         up->filter = check;
         down->seen = see_answer;
@@ -136,8 +136,7 @@ static void on_server(struct egress_source *source, uint32_t events)
     struct egress_conn *conn = (struct egress_conn *)((struct egress_side *)source)->relay;
     if (conn->state == EGRESS_CONN_RELAY) {
         struct egress_relay *relay = &conn->relay;
-        relay->down.readable |= (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
-        relay->down.hung |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+        egress_flow_hear(&relay->down, events);
         egress_relay_pump(relay);
         if (!relay->ended)
             settle_deadline(conn);
@@ -145,7 +144,7 @@ static void on_server(struct egress_source *source, uint32_t events)
     }
     int failed = 0;
     socklen_t size = sizeof(failed);
-    conn->server_hung = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    conn->server_heard = events;
     if (getsockopt(source->fd, SOL_SOCKET, SO_ERROR, &failed, &size) != 0 || failed != 0) {
         egress_loop_close(source);
         connect_next(conn);
@@ -184,8 +183,7 @@ static void connect_next(struct egress_conn *conn)
             continue;
         conn->relay.server = (struct egress_side){{fd, on_server}, &conn->relay};
         wait_for(conn, CONNECT_MS);
-        if (egress_loop_add(&conn->world->loop, &conn->relay.server.source,
-                            EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET) == 0)
+        if (egress_loop_add(&conn->world->loop, &conn->relay.server.source, EGRESS_FLOW_EVENTS) == 0)
             return;
         egress_loop_close(&conn->relay.server.source);
     }
@@ -209,7 +207,6 @@ static void on_resolved(void *data, const struct egress_result *result)
     for (uint32_t i = 0; i < result->count; i++)
         if (conn->address_count < sizeof(conn->address) / sizeof(conn->address[0]))
             conn->address[conn->address_count++] = result->address[i];
-    }
     if (result->count == 0) {
         if (conn->proxy)
             egress_proxy_failed(conn, EGRESS_DENIAL_COUNT,
@@ -245,14 +242,13 @@ static void on_client(struct egress_source *source, uint32_t events)
     struct egress_conn *conn = (struct egress_conn *)((struct egress_side *)source)->relay;
     struct egress_relay *relay = &conn->relay;
     if (conn->state == EGRESS_CONN_RELAY) {
-        relay->up.readable |= (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
-        relay->up.hung |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+        egress_flow_hear(&relay->up, events);
         egress_relay_pump(relay);
         if (!relay->ended)
             settle_deadline(conn);
         return;
     }
-    conn->client_hung |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    conn->client_heard |= events;
     if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
         egress_conn_end(conn); /* it does not wait for us any more */
     } else if (conn->state == EGRESS_CONN_HEAD) {
@@ -310,8 +306,7 @@ static void start_conn(struct egress_listener *listener, int fd)
     link_conn(conn);
     conn->proxy = listener->slot->kind == EGRESS_SLOT_PROXY;
     wait_for(conn, HELLO_MS);
-    if (egress_loop_add(&world->loop, &conn->relay.client.source,
-                        EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET) != 0)
+    if (egress_loop_add(&world->loop, &conn->relay.client.source, EGRESS_FLOW_EVENTS) != 0)
         egress_conn_end(conn);
     else if (!conn->proxy)
         start_direct(conn, listener->slot);

@@ -18,6 +18,19 @@ void egress_flow_init(struct egress_flow *flow, int from, int to)
     *flow = (struct egress_flow){.from = from, .to = to, .pipe = {-1, -1}, .readable = 1};
 }
 
+void egress_flow_hear(struct egress_flow *flow, uint32_t events)
+{
+    flow->readable |= (events & (EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    flow->hung |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    flow->urgent |= (events & EPOLLPRI) != 0;
+}
+
+/* It moves as it is, in bulk. */
+static int may_splice(const struct egress_flow *flow)
+{
+    return !flow->copy && !flow->urgent;
+}
+
 static void drop_held(struct egress_flow *flow)
 {
     free(flow->held);
@@ -93,7 +106,7 @@ static ssize_t get(struct egress_flow *flow, uint8_t *bytes, size_t size)
         return -errno;
     if (got == 0)
         flow->eof = 1;
-    else if ((size_t)got < size && !flow->hung)
+    else if ((size_t)got < size && !flow->hung && !flow->urgent)
         flow->readable =
             0; /* edge-triggered: more of it is a new event; an end that has come already is none */
     if (got > 0 && flow->seen != NULL)
@@ -212,7 +225,7 @@ static int pump_bulk(struct egress_flow *flow, struct egress_pipes *pipes)
         return 0;
     }
     int stuck = empty_pipe(flow);
-    while (stuck == 0 && flow->readable && !flow->eof && !flow->copy) {
+    while (stuck == 0 && flow->readable && !flow->eof && may_splice(flow)) {
         ssize_t got =
             splice(flow->from, NULL, flow->pipe[1], NULL, PIPE_SIZE, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
         if (got < 0 && errno == EINTR)
@@ -251,7 +264,7 @@ static int pump_copy(struct egress_flow *flow)
             int failed = egress_flow_push(flow, bytes + sent, (size_t)(got - sent));
             return failed != 0 ? failed : 1;
         }
-        flow->bulk = got == sizeof(bytes) && !flow->copy;
+        flow->bulk = got == sizeof(bytes) && may_splice(flow);
         moved += (size_t)got;
         if (flow->bulk)
             return 0;
@@ -271,7 +284,8 @@ int egress_flow_pump(struct egress_flow *flow, struct egress_pipes *pipes)
     if (stuck == 0 && flow->filter == NULL)
         stuck = settle_held(flow);
     while (stuck == 0 && flow->filter == NULL && (flow->piped > 0 || (flow->readable && !flow->eof)))
-        stuck = flow->piped > 0 || (flow->bulk && !flow->copy) ? pump_bulk(flow, pipes) : pump_copy(flow);
+        stuck =
+            flow->piped > 0 || (flow->bulk && may_splice(flow)) ? pump_bulk(flow, pipes) : pump_copy(flow);
     if (stuck < 0)
         return stuck;
     if (stuck == 0 && flow->eof && flow->piped == 0) {

@@ -2,11 +2,14 @@
 #include "egress_relay.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+
+#define MANY 256 /* connections: with less, what they held is not worth a call */
 
 void egress_tune(int fd, int near)
 {
@@ -34,10 +37,7 @@ static void on_event(struct egress_source *source, uint32_t events)
     struct egress_side *side = (struct egress_side *)source;
     struct egress_relay *relay = side->relay;
     struct egress_flow *reads = side == &relay->client ? &relay->up : &relay->down;
-    if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
-        reads->readable = 1;
-    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
-        reads->hung = 1;
+    egress_flow_hear(reads, events);
     egress_relay_pump(relay);
 }
 
@@ -49,10 +49,9 @@ void egress_relay_start(struct egress_relays *all, struct egress_relay *relay, i
     egress_flow_init(&relay->up, client, server);
     egress_flow_init(&relay->down, server, client);
     all->count++;
-    const uint32_t events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-    int failed = egress_loop_add(all->loop, &relay->client.source, events);
+    int failed = egress_loop_add(all->loop, &relay->client.source, EGRESS_FLOW_EVENTS);
     if (failed == 0)
-        failed = egress_loop_add(all->loop, &relay->server.source, events);
+        failed = egress_loop_add(all->loop, &relay->server.source, EGRESS_FLOW_EVENTS);
     if (failed != 0)
         egress_relay_end(relay, failed, 1);
 }
@@ -88,10 +87,10 @@ void egress_relay_pump(struct egress_relay *relay)
 {
     if (relay->ended)
         return;
-    int up = egress_flow_pump(&relay->up, &relay->all->pipes);
+    int up = egress_flow_pump(&relay->up, &relay->all->pipes), looked_at = relay->up.filter != NULL;
     int down = up >= 0 ? egress_flow_pump(&relay->down, &relay->all->pipes) : 0;
     /* What the server said may be what the client's next bytes waited for. */
-    if (up == 0 && down >= 0 && relay->up.filter != NULL && relay->up.held != NULL)
+    if (up == 0 && down >= 0 && looked_at && relay->up.held != NULL)
         up = egress_flow_pump(&relay->up, &relay->all->pipes);
     if (up < 0 || down < 0) {
         egress_relay_end(relay, up < 0 ? up : down, 1);
@@ -108,8 +107,21 @@ void egress_relay_pump(struct egress_relay *relay)
     }
 }
 
+/* What many connections held at one time lies between what is still in use, where free() leaves it. */
+static void give_back(struct egress_relays *all)
+{
+    if (all->count >= all->most / 4) {
+        all->most = all->count > all->most ? all->count : all->most;
+        return;
+    }
+    if (all->most > MANY)
+        (void)malloc_trim(0); /* 0: there was nothing to give back */
+    all->most = all->count;
+}
+
 int egress_relays_turn(struct egress_relays *all, int otherwise)
 {
+    give_back(all);
     struct egress_relay *list = all->ready;
     all->ready = NULL;
     while (list != NULL) {

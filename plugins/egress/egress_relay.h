@@ -28,7 +28,7 @@ struct egress_relays {
     struct egress_loop *loop;
     struct egress_pipes pipes;
     struct egress_relay *ready;
-    uint32_t count;
+    uint32_t count, most; /* most: since memory was given back */
 };
 
 /* Both sockets are connected and non-blocking; the relay owns them. */

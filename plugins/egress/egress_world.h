@@ -30,9 +30,9 @@ struct egress_conn {
     struct egress_world *world;
     struct egress_conn *next, *prev;
     enum egress_conn_state state;
-    uint8_t proxy, tunnel; /* came through the proxy; and was a CONNECT */
-    uint8_t told;          /* the proxy has told the client why it ends */
-    uint8_t client_hung, server_hung;
+    uint8_t proxy, tunnel;               /* came through the proxy; and was a CONNECT */
+    uint8_t told;                        /* the proxy has told the client why it ends */
+    uint32_t client_heard, server_heard; /* events so far */
     uint8_t checked, tried, address_count, is_address, private_too;
     uint16_t port;
     int32_t place;       /* or -1 */

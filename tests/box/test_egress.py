@@ -228,6 +228,22 @@ class Clients(Egress):
                   "for word in (b'ping', b'pong', b'\\n', b'any thing'): s.sendall(word); print(s.recv(99))")
         self.ran(self.python(script, allow=["web.example.com:2528"]), "b'ping'\nb'pong'\nb'\\n'\nb'any thing'\n")
 
+    def test_a_websocket_client_that_does_not_wait(self):
+        """What it said ahead of the answer goes once the server has agreed."""
+        def serve(peer, index):
+            said = b""
+            while b"\r\n\r\n" not in said:
+                said += peer.recv(65536)
+            time.sleep(0.2)
+            peer.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+            while data := peer.recv(65536):
+                peer.sendall(data)
+        self.server(WEB, 2528, serve)
+        script = ("import socket\ns = socket.create_connection(('web.example.com', 2528), 5)\n"
+                  "s.sendall(b'GET / HTTP/1.1\\r\\nHost: web.example.com\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n\\r\\nframe')\n"
+                  "got = b''\nwhile not got.endswith(b'frame'): got += s.recv(999)\nprint(len(got))")
+        self.ran(self.python(script, allow=("web.example.com:2528",)), "41\n")
+
     def test_one_side_may_end_before_the_other(self):
         def serve(peer, _):
             got = b""

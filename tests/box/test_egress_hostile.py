@@ -1,6 +1,7 @@
 """A hostile client in a box with egress tries to get out, or to reach another host than the one that it was allowed. It cannot."""
 
 import socket
+import subprocess
 import threading
 
 import egressworld
@@ -283,6 +284,47 @@ for name in [b"\x3f" + b"\1" * 63 + b"\x3f" + b"\2" * 63] * 600 + [b"\4evil\7exa
         rows = result.report["denied"]["hosts"]
         self.assertEqual([row["count"] for row in rows], [600, 1], result)
         self.assertEqual(rows[1]["name"], "evil.example.com")
+
+    def test_urgent_data(self):
+        """Reads stop in front of it, and what stands behind goes on its way all the same."""
+        result = self.attack(r'''
+for i in range(20):
+    s = socket.create_connection(("web.example.com", 8000), 5)
+    s.sendall(b"\xff\n"); time.sleep(0.02)
+    s.sendall(b"abc"); s.send(b"X", socket.MSG_OOB); s.sendall(b"def"); s.send(b"Y", socket.MSG_OOB); s.sendall(b"end\r\n\r\n")
+    s.recv(1)  # the server has it
+''')
+        self.assertEqual(result.seen.count(b"end"), 20, result.seen)
+
+    def test_memory_is_given_back(self):
+        """What many connections made the worker keep is the machine's again when they have ended."""
+        need("python3")
+        recorder = Recorder(80)
+        self.addCleanup(recorder.close)
+        running = self.start("box", "-q", "--egress-allow=web.example.com", "--", "python3", "-c", TOOLS + r'''
+held = [socket.create_connection(("web.example.com", 80)) for i in range(500)]
+for s in held: s.setblocking(False); s.send(b"GET / HTTP/1.1\r\nX: " + b"a" * 60000)
+last = socket.create_connection(("web.example.com", 80)); last.send(b"GET / HT")  # is kept behind all others, and stays
+time.sleep(0.2)
+print("held", flush=True); input()
+for s in held: s.close()
+print("closed", flush=True); input()
+''', stdin=subprocess.PIPE)
+        self.assertEqual(running.line(), "held\n")
+        worker = kerntest.eventually(lambda: kerntest.processes(lambda pid: self.resident(pid, running.pid) > 25000))
+        self.assertTrue(worker)
+        running.process.stdin.write("\n")
+        running.process.stdin.flush()
+        self.assertEqual(running.line(), "closed\n")
+        self.assertTrue(kerntest.eventually(lambda: self.resident(worker[0], running.pid) < 10000), self.resident(worker[0], running.pid))
+        self.assertEqual(running.wait("\n").code, 0)
+
+    @staticmethod
+    def resident(pid, parent):
+        """Kilobytes of a worker of this kern."""
+        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+            text = file.read()
+        return int(text.split("VmRSS:")[1].split()[0]) if f"PPid:\t{parent}\n" in text and "Seccomp_filters:\t2" in text else 0
 
     def test_many_connections_end_nothing_but_themselves(self):
         result = self.attack(r'''
