@@ -330,6 +330,7 @@ struct kern_box {
     int waiter[CORE_MAX_WAITER];
     uint32_t waiter_count, client_count;
     bool timed_out, executed, escalated, settled, swept;
+    bool torn;             /* a hook of kern's own did not come to its end: what it made is still there */
     bool swept_devices;    /* what killed boxes changed of the host is undone */
     const char *end_fault; /* a plugin ended the box for this; NULL: none did */
     char end_message[160];

@@ -4,6 +4,7 @@
 #include "cleanup.h"
 #include "log.h"
 #include "registry.h"
+#include "strays.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,15 +30,29 @@ static void show(void *context, const char *box, const char *kind, const char *w
     }
 }
 
+static void show_stray(const char *path)
+{
+    char clean[1024];
+    core_escape(path, clean, sizeof(clean));
+    (void)printf("empty group without a record\n  group %s\n",
+                 clean); /* checked when standard output is closed */
+}
+
 int core_cmd_recover(struct core_call *call, struct kern_error *err)
 {
     struct found found = {0};
+    cleanup(core_strays_clear) struct core_strays strays = {0};
     bool dry = kern_get_int(&call->flags, "dry-run") != 0;
     (void)err; /* what fails here is found when standard output is closed */
     core_registry_list_lost(show, &found);
+    core_strays_find(&strays);
+    for (size_t i = 0; i < strays.count; i++)
+        show_stray(strays.path[i]);
     (void)fflush(stdout); /* the list first; checked below */
-    if (!dry)
+    if (!dry) {
         core_registry_sweep_all();
+        core_strays_remove(&strays);
+    }
     (void)printf("%s %u killed box%s, %.1fM of disk\n", dry ? "would clear up after" : "cleared up after",
                  found.boxes, found.boxes == 1 ? "" : "es", (double)found.bytes / 1048576.0); /* as above */
     return core_log_close_stdout();

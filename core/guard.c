@@ -24,12 +24,16 @@
 #define ALONE_MS          10000 /* and what runs of a plugin without a box */
 #define EXIT_BUILD        125
 
+/* What a second request tears off: any hook of others; one of kern's own only when the grace is over, which it has for what it
+ * made; and never its teardown, for nobody else removes all that so well. */
+enum { HOLD_NOT, HOLD_GRACE, HOLD_TO_THE_END };
+
 struct core_guard {
     sigjmp_buf back;
     void *mapping;
     pid_t owner; /* handlers are inherited: a child that a plugin made must not come back as a second kern */
     volatile sig_atomic_t alone; /* there is no box: between two plugins signals do what they always do */
-    volatile sig_atomic_t armed, asked, struck, again, shaken, left_code;
+    volatile sig_atomic_t armed, asked, struck, again, shaken, left_code, hold;
     const char *volatile left; /* the function by which a hook meant to end the process */
     uintptr_t frame;           /* of whoever called the hook: the way back leads there */
     const char *name;          /* of the plugin, while its hook runs */
@@ -91,7 +95,8 @@ static void on_stop(int signal_number)
         set_timer(GRACE_MS);
         return;
     }
-    if (!guard->armed)
+    if (!guard->armed || guard->hold == HOLD_TO_THE_END ||
+        (guard->hold == HOLD_GRACE && signal_number != SIGALRM))
         return;
     guard->armed = 0;
     guard->again = 1;
@@ -302,7 +307,8 @@ static bool run(kern_box *box, const char *phase, struct core_plugin *plugin, vo
         box->current = before;
         return true;
     }
-    sig_atomic_t was_armed = guard->armed; /* one plugin's callback within another's hook */
+    sig_atomic_t was_armed = guard->armed,
+                 held = guard->hold; /* one plugin's callback within another's hook */
     uintptr_t outer_frame = guard->frame;
     memcpy(&outer, &guard->back, sizeof(outer));
     guard->armed = 0;
@@ -314,6 +320,7 @@ static bool run(kern_box *box, const char *phase, struct core_plugin *plugin, vo
         (void)sigemptyset(&mask); /* it cannot fail with these words */
     box->current = plugin;
     guard->name = plugin->name;
+    guard->hold = !plugin->builtin ? HOLD_NOT : strcmp(phase, "teardown") == 0 ? HOLD_TO_THE_END : HOLD_GRACE;
     guard->frame = (uintptr_t)__builtin_frame_address(0);
     bool whole = sigsetjmp(guard->back, 0) == 0;
     if (whole) {
@@ -324,7 +331,9 @@ static bool run(kern_box *box, const char *phase, struct core_plugin *plugin, vo
     guard->frame = outer_frame;
     guard->name = before != NULL ? before->name : NULL;
     guard->armed = was_armed;
+    guard->hold = held;
     box->current = before;
+    box->torn = box->torn || (!whole && plugin->builtin);
     if (!whole)
         (void)sigprocmask(SIG_SETMASK, &mask, NULL); /* the handler's own mask was left behind */
     else if (guard->debug)

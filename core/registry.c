@@ -168,10 +168,17 @@ struct sweep { /* who is told instead of anything being removed; no `tell`: all 
     core_lost_fn tell;
     void *context;
     int64_t start_ns; /* a sweep that began since then is as good; 0: none is */
+    int64_t left_ms;  /* how long it waits for groups to empty, all together */
     bool waits;       /* for another kern that is sweeping, and looks again; else that one does it all */
+    bool own;         /* what this very kern made */
 };
 
-static bool sweep_state(const struct sweep *sweep, int run, const char *name, int fd);
+/* While a box runs nobody is to wait for the dead of others; a kern that only sweeps may. */
+#define BESIDE_A_BOX_MS 100
+#define FOR_ITSELF_MS   (3 * CGROUP_SWEEP_MS)
+
+static bool sweep_state(struct sweep *sweep, int run, const char *name, int fd, char **ret_left);
+static bool has_groups(const kern_box *box);
 
 static int refuse_taken(const kern_box *box, struct kern_error *err)
 {
@@ -208,27 +215,40 @@ static int lock_own_state(int run, const char *name, int *ret_fd)
     return 0;
 }
 
+/* The state starts anew, with what could not be removed yet: a record is all that leads to it. Written over the old lines, so
+ * that no moment is without. */
+static int start_state(kern_box *box, int fd, const char *left, struct kern_error *err)
+{
+    char *made = NULL;
+    int length = asprintf(&made, "pid %d\n%s", (int)getpid(), left != NULL ? left : "");
+    if (length < 0)
+        return kern_fail(err, ENOMEM, "cannot record the box \"%s\"", box->name);
+    auto_free char *text = made;
+    if (pwrite(fd, text, (size_t)length, 0) != length || ftruncate(fd, length) != 0 ||
+        lseek(fd, length, SEEK_SET) != length)
+        return kern_fail(err, errno != 0 ? errno : EIO, "cannot reset the state of box \"%s\"", box->name);
+    return 0;
+}
+
 static int claim(kern_box *box, struct kern_error *err)
 {
+    auto_free char *left = NULL;
     auto_fd fd = -1;
     int got = lock_own_state(box->run_fd, box->name, &fd);
     if (got < 0)
         return kern_fail(err, -got, "cannot lock the state of box \"%s\"", box->name);
     if (got == 0)
         return refuse_taken(box, err);
-    struct stat st;
-    if (fstat(fd, &st) == 0 && st.st_size > 0) {
-        (void)sweep_state(&(struct sweep){0}, box->run_fd, box->name,
-                          fd); /* a dead box of this name: its remains go first */
-        if (ftruncate(fd, 0) != 0)
-            return kern_fail(err, errno, "cannot reset the state of box \"%s\"", box->name);
-    }
+    (void)sweep_state(&(struct sweep){.left_ms = CGROUP_SWEEP_MS}, box->run_fd, box->name, fd,
+                      &left); /* of a dead box of this name the remains go first */
     /* A second lock, which others can ask about without taking it: who only looks must not stand in anybody's way. */
     struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(fd, F_OFD_SETLK, &mine) != 0)
         return kern_fail(err, errno, "cannot lock the state of box \"%s\"", box->name);
-    box->state_fd = steal_fd(&fd);
-    return 0;
+    int failed = start_state(box, fd, left, err);
+    if (failed == 0)
+        box->state_fd = steal_fd(&fd);
+    return failed;
 }
 
 /* One user has one registry, whatever way they logged in: a name counts in all places. */
@@ -258,18 +278,24 @@ int core_registry_claim(kern_box *box, struct kern_error *err)
     if (failed != 0)
         return failed;
     (void)snprintf(box->id, sizeof(box->id), "%s.%d", box->name, (int)getpid()); /* sized for it */
-    char pid[16];
-    (void)snprintf(pid, sizeof(pid), "%d", (int)getpid()); /* sized for it */
-    return core_registry_record(box, "pid", pid, err);
+    return 0;
+}
+
+/* What the hooks of this kern's own box left, as a rule nothing: a group may be busy with a process that does not end, and a hook
+ * that was torn off has removed nothing at all. */
+static void settle(kern_box *box, char **ret_left)
+{
+    struct sweep own = {.own = true, .left_ms = box->torn ? CGROUP_SWEEP_MS : 0};
+    if (box->torn || has_groups(box))
+        (void)sweep_state(&own, box->run_fd, box->name, box->state_fd, ret_left);
+    box->torn = false;
 }
 
 int core_registry_renew(kern_box *box, struct kern_error *err)
 {
-    char pid[16];
-    (void)snprintf(pid, sizeof(pid), "%d", (int)getpid()); /* sized for it */
-    if (ftruncate(box->state_fd, 0) != 0 || lseek(box->state_fd, 0, SEEK_SET) != 0)
-        return kern_fail(err, errno, "cannot reset the state of box \"%s\"", box->name);
-    return core_registry_record(box, "pid", pid, err);
+    auto_free char *left = NULL;
+    settle(box, &left);
+    return start_state(box, box->state_fd, left, err);
 }
 
 int core_registry_record(kern_box *box, const char *key, const char *value, struct kern_error *err)
@@ -288,23 +314,28 @@ void core_registry_release(kern_box *box)
 {
     if (box->state_fd < 0)
         return;
+    auto_free char *left = NULL;
     char path[CORE_NAME_MAX + 16];
     state_path(box->name, path, sizeof(path));
-    if (unlinkat(box->run_fd, path, 0) != 0)
+    settle(box, &left);
+    if (left == NULL && unlinkat(box->run_fd, path, 0) != 0)
         (void)!ftruncate(box->state_fd, 0); /* nothing is left to sweep, whatever becomes of the file */
     kern_close_fd(&box->state_fd);
 }
 
 /* ---- The sweep ---- */
 
-/* A box's groups carry its name and the pid of the kern that made them: whatever else a file says is not ours to remove. */
-static bool is_group_of(const char *path, const char *name, const char *pid)
+/* A box's groups carry its name and the pid of the kern that made them, or of an earlier one whose group would not empty:
+ * whatever else a file says is not ours to remove. */
+static bool is_group_of(const char *path, const char *name)
 {
-    char expected[CORE_NAME_MAX + 48];
+    char expected[CORE_NAME_MAX + 16];
     const char *slash = strrchr(path, '/');
-    (void)snprintf(expected, sizeof(expected), CGROUP_NAME_PREFIX "%s.%s", name,
-                   pid); /* names and numbers are bounded */
-    return slash != NULL && strcmp(slash + 1, expected) == 0;
+    int length = snprintf(expected, sizeof(expected), CGROUP_NAME_PREFIX "%s.", name); /* names are bounded */
+    if (slash == NULL || strncmp(slash + 1, expected, (size_t)length) != 0)
+        return false;
+    size_t digits = strspn(slash + 1 + length, "0123456789");
+    return digits > 0 && slash[1 + length + (int)digits] == '\0';
 }
 
 static void tell_line(const struct sweep *sweep, const char *name, const char *pid, const char *key,
@@ -312,7 +343,7 @@ static void tell_line(const struct sweep *sweep, const char *name, const char *p
 {
     char mine[CORE_NAME_MAX + 32];
     (void)snprintf(mine, sizeof(mine), "%s.%s", name, pid); /* names and numbers are bounded */
-    if (strcmp(key, "group") == 0 && is_group_of(value, name, pid) && access(value, F_OK) == 0)
+    if (strcmp(key, "group") == 0 && is_group_of(value, name) && access(value, F_OK) == 0)
         sweep->tell(sweep->context, name, "group", value, 0);
     else if (strcmp(key, "scratch") == 0 && strcmp(value, mine) == 0)
         sweep->tell(sweep->context, name, "scratch", value, core_scratch_size(value));
@@ -322,13 +353,24 @@ static void tell_line(const struct sweep *sweep, const char *name, const char *p
         sweep->tell(sweep->context, name, "quota", value + strcspn(value, " "), 0);
 }
 
+/* Judges the path itself. Whatever holds a group may let go of it later, but that it is none at all. */
+static void sweep_group(struct sweep *sweep, const char *path, char **left)
+{
+    int result = cgroup_sweep_within(path, &sweep->left_ms);
+    if (result != -EBUSY && result != -EACCES && result != -EPERM && result != -EROFS)
+        return;
+    char *more = NULL;
+    if (asprintf(&more, "%sgroup %s\n", *left != NULL ? *left : "", path) < 0)
+        return;
+    free(*left);
+    *left = more;
+}
+
 static void sweep_line(int run, const char *name, const char *pid, const char *key, const char *value)
 {
     char mine[CORE_NAME_MAX + 32];
     (void)snprintf(mine, sizeof(mine), "sockets/%s", name); /* names are bounded */
-    if (strcmp(key, "group") == 0 && is_group_of(value, name, pid))
-        (void)cgroup_sweep(value); /* judges the path itself; what is busy stays for the next run */
-    else if (strcmp(key, "socket") == 0 && strcmp(value, mine) == 0)
+    if (strcmp(key, "socket") == 0 && strcmp(value, mine) == 0)
         (void)unlinkat(run, value, 0); /* gone already is as good */
     else if (strcmp(key, "project") == 0)
         rootfs_project_sweep(value, (pid_t)atoi(pid)); /* judges it itself */
@@ -343,16 +385,31 @@ static void sweep_line(int run, const char *name, const char *pid, const char *k
         (void)unlinkat(run, value, 0); /* gone already, as a rule */
 }
 
-/* Returns false for a file that no kern wrote: it is left alone. */
-static bool sweep_state(const struct sweep *sweep, int run, const char *name, int fd)
+static char *read_state(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return NULL;
+    size_t size = (size_t)st.st_size < CORE_RECORD_MOST ? (size_t)st.st_size : CORE_RECORD_MOST - 1;
+    auto_free char *text = malloc(size + 1);
+    ssize_t length = text != NULL ? pread(fd, text, size, 0) : -1;
+    if (length < 0)
+        return NULL;
+    text[length] = '\0';
+    return steal_ptr(text);
+}
+
+#define SWEPT_BEFORE "\nswept 1\n"
+
+/* Returns false for a file that no kern wrote: it is left alone. What could not be removed is in *ret_left, as lines of a state
+ * file. */
+static bool sweep_state(struct sweep *sweep, int run, const char *name, int fd, char **ret_left)
 {
     char pid[16];
-    auto_free char *text = malloc(CORE_RECORD_MOST);
-    ssize_t length = text != NULL ? pread(fd, text, CORE_RECORD_MOST - 1, 0) : -1;
-    if (length < 0)
+    auto_free char *text = read_state(fd);
+    if (text == NULL)
         return false;
-    text[length] = '\0';
-    if (length == 0)
+    if (text[0] == '\0')
         return true; /* a kern that was killed at once */
     size_t digits = strncmp(text, "pid ", 4) == 0 ? strspn(text + 4, "0123456789") : 0;
     if (digits == 0 || digits >= sizeof(pid) || text[4 + digits] != '\n')
@@ -361,7 +418,7 @@ static bool sweep_state(const struct sweep *sweep, int run, const char *name, in
     pid[digits] = '\0';
     if (sweep->tell != NULL)
         sweep->tell(sweep->context, name, "record", pid, 0);
-    else
+    else if (!sweep->own && strstr(text, SWEPT_BEFORE) == NULL)
         core_record_lost(run, name, text);
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
@@ -371,10 +428,23 @@ static bool sweep_state(const struct sweep *sweep, int run, const char *name, in
         *space = '\0';
         if (sweep->tell != NULL)
             tell_line(sweep, name, pid, line, space + 1);
+        else if (strcmp(line, "group") == 0 && is_group_of(space + 1, name))
+            sweep_group(sweep, space + 1, ret_left);
         else
             sweep_line(run, name, pid, line, space + 1);
     }
     return true;
+}
+
+static bool has_groups(const kern_box *box)
+{
+    auto_free char *text = read_state(box->state_fd);
+    char *rest = NULL;
+    for (char *line = text != NULL ? strtok_r(text, "\n", &rest) : NULL; line != NULL;
+         line = strtok_r(NULL, "\n", &rest))
+        if (strncmp(line, "group ", 6) == 0 && access(line + 6, F_OK) == 0)
+            return true;
+    return false;
 }
 
 /* Never through a link, and only what is ours alone: another may have made it, in a /tmp that a box could write to. */
@@ -404,7 +474,16 @@ static void note_sweep(int run_fd, int64_t began)
         (void)futimens(fd, (const struct timespec[]){at, at}); /* unstamped, the next box sweeps, too */
 }
 
-static void sweep_one(const struct sweep *sweep, int run_fd)
+/* The box is no longer a record that nobody looked at; what is left of it stays written down. */
+static void keep_state(int fd)
+{
+    auto_free char *text = read_state(fd);
+    const char *mark = &SWEPT_BEFORE[1];
+    if (text != NULL && strstr(text, SWEPT_BEFORE) == NULL)
+        (void)!pwrite(fd, mark, strlen(mark), (off_t)strlen(text)); /* else its row is written once more */
+}
+
+static void sweep_one(struct sweep *sweep, int run_fd)
 {
     if (was_swept_since(run_fd, sweep->start_ns))
         return;
@@ -422,11 +501,15 @@ static void sweep_one(const struct sweep *sweep, int run_fd)
         auto_fd fd = -1;
         if (lock_state(run_fd, entry->d_name, false, &fd) != 1)
             continue;
-        if (!sweep_state(sweep, run_fd, entry->d_name, fd) || sweep->tell != NULL)
+        auto_free char *left = NULL;
+        if (!sweep_state(sweep, run_fd, entry->d_name, fd, &left) || sweep->tell != NULL)
             continue;
         char path[CORE_NAME_MAX + 16];
         state_path(entry->d_name, path, sizeof(path));
-        (void)unlinkat(run_fd, path, 0); /* we hold its lock; a failure leaves it for the next run */
+        if (left != NULL)
+            keep_state(fd);
+        else
+            (void)unlinkat(run_fd, path, 0); /* we hold its lock; a failure leaves it for the next run */
     }
     if (sweep->tell != NULL)
         return;
@@ -434,7 +517,7 @@ static void sweep_one(const struct sweep *sweep, int run_fd)
     note_sweep(run_fd, began);
 }
 
-static void sweep_for(const kern_box *box, const struct sweep *sweep)
+static void sweep_for(const kern_box *box, struct sweep *sweep)
 {
     sweep_one(sweep, box->run_fd);
     for (unsigned choice = 0; choice < PLACES; choice++) {
@@ -446,13 +529,13 @@ static void sweep_for(const kern_box *box, const struct sweep *sweep)
 
 void core_registry_sweep(const kern_box *box)
 {
-    const struct sweep sweep = {.start_ns = box->start_ns};
+    struct sweep sweep = {.start_ns = box->start_ns, .left_ms = BESIDE_A_BOX_MS};
     sweep_for(box, &sweep);
 }
 
 void core_registry_sweep_now(const kern_box *box)
 {
-    const struct sweep sweep = {.waits = true};
+    struct sweep sweep = {.waits = true, .left_ms = FOR_ITSELF_MS};
     sweep_for(box, &sweep);
 }
 
@@ -471,7 +554,7 @@ int core_registry_run(unsigned choice)
     return fd >= 0 && check_private(fd, path, &ignored) == 0 ? steal_fd(&fd) : -1;
 }
 
-static void sweep_places(const struct sweep *sweep)
+static void sweep_places(struct sweep *sweep)
 {
     for (unsigned choice = 0; choice < PLACES; choice++) {
         auto_fd run = core_registry_run(choice);
@@ -482,7 +565,7 @@ static void sweep_places(const struct sweep *sweep)
 
 void core_registry_sweep_all(void)
 {
-    sweep_places(&(struct sweep){0});
+    sweep_places(&(struct sweep){.left_ms = FOR_ITSELF_MS});
 }
 
 void core_registry_list_lost(core_lost_fn tell, void *context)

@@ -323,11 +323,12 @@ static const struct core_verb verb_table[] = {
     {.name = "recover",
      .summary = "remove what killed boxes left behind",
      .usage = "recover [--dry-run]",
-     .detail = "Lists the boxes whose supervisor was killed, with their control groups, their scratch on "
-               "disk and its size, files of devices that were given to them and quotas of their volumes, and "
-               "removes them or gives them back. Each kern command that looks at boxes or starts one does "
-               "that, too, "
-               "without a word.",
+     .detail =
+         "Lists the boxes whose supervisor was killed, with their control groups, their scratch on "
+         "disk and its size, files of devices that were given to them and quotas of their volumes, and "
+         "removes them or gives them back. Each kern command that looks at boxes or starts one does "
+         "that, too, without a word. Empty groups of kern's beside this process, whose kern is not alive "
+         "and that no record leads to, are listed and removed as well, by this command alone.",
      .options = dry_flags,
      .run = core_cmd_recover},
     {.name = "plugin",

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +19,15 @@
 #define ROUNDS_MAX 100
 #define DEPTH_MAX  8
 
-static void nap_ms(long ms)
+/* Waits, if `left_ms` has as much left; a false means that it has not. */
+static bool nap_ms(long ms, int64_t *left_ms)
 {
+    if (*left_ms < ms)
+        return false;
+    *left_ms -= ms;
     struct timespec pause = {.tv_nsec = ms * 1000000L};
     (void)nanosleep(&pause, NULL); /* an early return only means an early look */
+    return true;
 }
 
 /* The first processes of the group as this pid namespace sees them; 0 stands for one that it does not see. */
@@ -68,7 +74,7 @@ static int kill_batch(int dir)
     return count;
 }
 
-int cgroup_kill_group(int dir)
+static int kill_within(int dir, int64_t *left_ms)
 {
     /* Linux 5.14 and v2: one write, which also stops forks that are under way. */
     int whole = cgroup_write(dir, "cgroup.kill", "1");
@@ -77,28 +83,33 @@ int cgroup_kill_group(int dir)
         int count = whole == 0 ? list_processes(dir, pids) : kill_batch(dir);
         if (count <= 0)
             return count < 0 ? count : 1;
-        if (round > 2)
-            nap_ms(1);
+        if (round > 2 && !nap_ms(1, left_ms))
+            break;
     }
     return -EBUSY;
 }
 
+int cgroup_kill_group(int dir)
+{
+    int64_t left_ms = ROUNDS_MAX;
+    return kill_within(dir, &left_ms);
+}
+
 /* A process that was just reaped can keep its group busy for a moment, and on a busy machine one that was just killed takes
  * its time to end. */
-static int remove_patiently(int parent, const char *name)
+static int remove_patiently(int parent, const char *name, int64_t *left_ms)
 {
     for (long pause = 1;; pause *= 2) {
         if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
             return 0;
-        if (errno != EBUSY || pause > 512)
+        if (errno != EBUSY || !nap_ms(pause, left_ms))
             return -errno;
-        nap_ms(pause);
     }
 }
 
-static int sweep_below(int parent, const char *name, int depth);
+static int sweep_below(int parent, const char *name, int depth, int64_t *left_ms);
 
-static void sweep_children(int dir, int depth)
+static void sweep_children(int dir, int depth, int64_t *left_ms)
 {
     auto_fd listing = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     auto_dir entries = listing < 0 ? NULL : fdopendir(listing);
@@ -107,10 +118,11 @@ static void sweep_children(int dir, int depth)
     (void)steal_fd(&listing); /* the stream closes it */
     for (struct dirent *entry; (entry = readdir(entries)) != NULL;)
         if (entry->d_type == DT_DIR && strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            (void)sweep_below(dir, entry->d_name, depth + 1); /* the parent then stays busy, and says so */
+            (void)sweep_below(dir, entry->d_name, depth + 1,
+                              left_ms); /* the parent then stays busy, and says so */
 }
 
-static int sweep_below(int parent, const char *name, int depth)
+static int sweep_below(int parent, const char *name, int depth, int64_t *left_ms)
 {
     if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
         return 0;
@@ -119,12 +131,18 @@ static int sweep_below(int parent, const char *name, int depth)
     auto_fd dir = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
         return -errno;
-    sweep_children(dir, depth);
-    (void)cgroup_kill_group(dir); /* whether it worked shows in the removal */
-    return remove_patiently(parent, name);
+    sweep_children(dir, depth, left_ms);
+    (void)kill_within(dir, left_ms); /* whether it worked shows in the removal */
+    return remove_patiently(parent, name, left_ms);
 }
 
 int cgroup_sweep(const char *path)
+{
+    int64_t left_ms = CGROUP_SWEEP_MS;
+    return cgroup_sweep_within(path, &left_ms);
+}
+
+int cgroup_sweep_within(const char *path, int64_t *left_ms)
 {
     const char *slash = strrchr(path, '/');
     size_t prefix = strlen(CGROUP_NAME_PREFIX);
@@ -138,7 +156,7 @@ int cgroup_sweep(const char *path)
     auto_fd parent = openat(group, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (parent < 0)
         return -errno;
-    result = sweep_below(parent, slash + 1, 0);
+    result = sweep_below(parent, slash + 1, 0, left_ms);
     size_t length = (size_t)(slash - path), fleet = strlen("/" CGROUP_FLEET);
     if (length > fleet && strncmp(slash - fleet, "/" CGROUP_FLEET, fleet) == 0) {
         auto_fd above = openat(parent, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -3,6 +3,8 @@
 #ifndef CGROUP_SWEEP_H
 #define CGROUP_SWEEP_H
 
+#include <stdint.h>
+
 /* Every group of kern is PARENT/kern.BOXID; nothing with another last component is ever touched. */
 #define CGROUP_NAME_PREFIX "kern."
 /* Around the boxes that share a cap (cgroup_fleet.c); swept with the last of them. */
@@ -12,7 +14,10 @@
 int cgroup_kill_group(int dir);
 
 /* Kills what is left in the group at `path` and in groups below it, and removes them all. A group that is gone is a
- * success. -EINVAL for a path that is not kern's, -EBUSY when it would not empty within some 100 ms. */
+ * success. -EINVAL for a path that is not kern's, -EBUSY when it would not empty within CGROUP_SWEEP_MS. */
 int cgroup_sweep(const char *path);
+#define CGROUP_SWEEP_MS 1200
+/* The same within *left_ms, of which the waiting is taken off: for many groups together. */
+int cgroup_sweep_within(const char *path, int64_t *left_ms);
 
 #endif

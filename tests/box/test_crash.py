@@ -43,6 +43,18 @@ class Crash(BoxCase):
             self.clean_up()
         self.assertEqual(left, {})
 
+    def hold(self, name, owner):
+        """The state file of a box whose supervisor is process `owner`, locked as by its last processes."""
+        self.sweep()
+        path = next(f"{place}/boxes/{name}" for place in self.directories() if os.path.isdir(place + "/boxes"))
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"pid {owner}\n")
+            kerntest.give(path, self.me)
+            os.chmod(path, 0o600)
+            held = os.dup(file.fileno())
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return held
+
 
 @as_root_and_user
 class KilledAtRandom(Crash):
@@ -129,18 +141,6 @@ class Lifeline(Crash):
         self.assertEqual(self.kern("box", "phoenix", "--rootfs", self.root, "--", "true").code, 0)
         self.assert_swept()
 
-    def hold(self, name, owner):
-        """The state file of a box whose supervisor is process `owner`, locked as by its last processes."""
-        self.sweep()
-        path = next(f"{place}/boxes/{name}" for place in self.directories() if os.path.isdir(place + "/boxes"))
-        with open(path, "w", encoding="ascii") as file:
-            file.write(f"pid {owner}\n")
-            kerntest.give(path, self.me)
-            os.chmod(path, 0o600)
-            held = os.dup(file.fileno())
-        fcntl.flock(held, fcntl.LOCK_EX)
-        return held
-
     def test_the_last_of_a_killed_box_is_waited_for(self):
         gone = subprocess.Popen(["true"])
         gone.wait()
@@ -157,6 +157,122 @@ class Lifeline(Crash):
         result = self.kern("box", "living", "--rootfs", self.root, "--", "true")
         self.assert_failed(result, 1, "a box of that name is running")
         os.unlink(next(path for path in (f"{place}/boxes/living" for place in self.directories()) if os.path.exists(path)))
+
+
+@as_root
+class GroupsStayWrittenDown(Crash):
+    """The record is all that leads to a group: it goes last."""
+
+    def ended_at_once(self, *options):
+        """Who ends a box at once sends two signals, and where they meet kern is not known."""
+        dice = random.Random(3)
+        for _ in range(ROUNDS // 2):
+            running = self.start("box", "-q", *options, "--", "true")
+            time.sleep(dice.random() * 0.012)
+            running.signal(signal.SIGTERM)
+            running.signal(signal.SIGQUIT)
+            result = running.wait()
+            self.assertNotIn("still running", result.err)
+            self.assertNotIn("did not end", result.err)
+        self.assertTrue(kerntest.eventually(lambda: not self.everything()), self.everything())
+
+    def test_two_signals_at_once(self):
+        self.ended_at_once()
+
+    def test_two_signals_at_once_with_all_groups(self):
+        self.ended_at_once("--cpus", "1", "--cpuset-cpus", "0", "--io-weight", "50")
+
+    def freeze(self, pid):
+        """A frozen process of version 1 does not even end by SIGKILL, and keeps its groups busy."""
+        if not os.path.exists("/sys/fs/cgroup/freezer/cgroup.procs"):
+            self.skipTest("no hierarchy of version 1 that freezes")
+        group = f"/sys/fs/cgroup/freezer/kerntest-{os.getpid()}"
+        os.mkdir(group)
+        self.addCleanup(subprocess.run, ["rmdir", group], check=True)
+        self.addCleanup(kerntest.eventually, lambda: not marked())
+        self.addCleanup(self.thaw, group)
+        kerntest.write(group + "/cgroup.procs", str(pid))
+        kerntest.write(group + "/freezer.state", "FROZEN")
+        self.assertTrue(kerntest.eventually(lambda: self.state_of(group) == "FROZEN"))
+        return group
+
+    @staticmethod
+    def state_of(group):
+        with open(group + "/freezer.state", encoding="ascii") as file:
+            return file.read().strip()
+
+    @staticmethod
+    def thaw(group):
+        kerntest.write(group + "/freezer.state", "THAWED")
+
+    def killed_and_frozen(self, *options):
+        running = self.start("box", "-q", "--rootfs", self.root, *options, "--", "sh", "-c", f"echo up; exec sleep {MARK}")
+        running.line()
+        self.assertTrue(kerntest.eventually(lambda: len(marked()) == 1))
+        group = self.freeze(marked()[0])
+        running.signal(signal.SIGKILL)
+        running.process.wait()
+        self._reap(running)
+        return group
+
+    def thawed(self, group):
+        self.thaw(group)
+        self.assertTrue(kerntest.eventually(lambda: not marked()))
+        self.assert_swept()
+
+    def test_a_busy_group_is_for_a_later_sweep(self):
+        group = self.killed_and_frozen()
+        before = time.monotonic()
+        self.kern("recover")
+        self.assertLess(time.monotonic() - before, 10)
+        self.sweep()
+        left = kerntest.group_leaks()
+        self.assertTrue(left)
+        told = self.kern("recover", "--dry-run").out
+        for path in left:
+            self.assertIn(f"group {path}\n", told)
+        self.thawed(group)
+
+    def test_a_busy_group_outlives_the_next_box_of_its_name(self):
+        group = self.killed_and_frozen("phoenix")
+        result = self.kern("box", "phoenix", "-q", "--rootfs", self.root, "--", "true")
+        self.assertEqual(result.code, 0, result)
+        self.assertTrue(kerntest.group_leaks())
+        self.thawed(group)
+
+    def test_a_busy_group_keeps_nobody_waiting(self):
+        group = self.killed_and_frozen()
+        for _ in range(2):  # its groups were three seconds' worth of waiting, in a kern that could not even see its deadline
+            result = self.rooted("sleep", "60", options=["--timeout", "0.5"])
+            self.assertEqual(result.fault, "timeout", result)
+            self.assertLess(result.report["usage"]["wall_ms"], 1500, result)
+        self.thawed(group)
+
+    def test_a_group_without_a_record(self):
+        """Only kern recover takes it, and only if it is empty, kern's by its name, and of a kern that does not live."""
+        parent = next((place for place in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup") if os.path.exists(place + "/cgroup.procs")), None)
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        names = [f"kern.lost.{gone.pid}", f"kern.lost.{os.getpid()}", f"kern.full.{gone.pid}", f"other.lost.{gone.pid}", "kern.lost",
+                 f"kern.known.{gone.pid}", f"kern.deep.{gone.pid}"]
+        paths = [f"{parent}/{name}" for name in names] + [f"{parent}/kern.deep.{gone.pid}/sub"]
+        for path in paths:
+            os.mkdir(path)
+            self.addCleanup(lambda path=path: os.path.isdir(path) and os.rmdir(path))
+        held = self.hold("known", os.getpid())
+        self.addCleanup(lambda: os.unlink("/run/kern/boxes/known"))
+        self.addCleanup(os.close, held)
+        sleeper = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(sleeper.wait)
+        self.addCleanup(sleeper.kill)
+        kerntest.write(paths[2] + "/cgroup.procs", str(sleeper.pid))
+        told = self.kern("recover", "--dry-run").out
+        self.assertEqual(told, f"empty group without a record\n  group {paths[0]}\n"
+                               "would clear up after 0 killed boxes, 0.0M of disk\n")
+        self.sweep()
+        self.assertEqual([path for path in paths if os.path.isdir(path)], paths)
+        self.kern("recover")
+        self.assertEqual([path for path in paths if os.path.isdir(path)], paths[1:])
 
 
 @as_user
