@@ -104,6 +104,16 @@ class Client(unittest.TestCase):
         self.assertEqual((result.exit_code, result.fault), (0, None))
         self.assertEqual(events, [{"kind": "syscall", "name": "ptrace", "count": 1}])
 
+    def test_the_end_of_the_interpreter_is_left_out_where_nobody_could_notice(self):
+        with Sandbox(**HOST, env={"PYTHONVERBOSE": "1"}) as sandbox:
+            if "import 'threading'" in sandbox.run(["python3", "-c", ""]).stderr:
+                self.skipTest("something here loads threading into every interpreter")
+            for code, whole in (("print(1)", False), ("import json\nclass T: pass\nt = [T(), lambda: t]\ndisplay(t)\nprint(1)", False),
+                                ("f = open('/dev/null')\nprint(1)", True), ("import gc\nprint(1)", True), ("import threading\nprint(1)", True),
+                                ("print(1)\nraise SystemExit", True), ("x = [[] for _ in range(99999)]\nprint(1)", True)):
+                result = sandbox.run_code(code)
+                self.assertEqual((result.stdout, "\n# cleanup" in result.stderr), ("1\n", whole), code)
+
     def test_the_result_as_data(self):
         result = run_code("import sys\nsys.stderr.write('kern: note: x\\ny\\n')\n5", **HOST)
         data = json.loads(json.dumps(result.to_dict()))
