@@ -39,29 +39,32 @@ struct world {
 
 /* ---- Into the box ---- */
 
-static int connect_box(uint16_t port, int type)
+static int connect_to(uint16_t port, int type, int six)
 {
-    struct sockaddr_in v4 = {
+    const struct sockaddr_in v4 = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    struct sockaddr_in6 v6 = {
+    const struct sockaddr_in6 v6 = {
         .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    int refused = 0;
-    for (int six = 0; six < 2; six++) {
-        int fd = socket(six ? AF_INET6 : AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0)
-            return -errno;
-        if (type == SOCK_STREAM)
-            egress_tune(fd, 1);
-        const struct sockaddr *to = six ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4;
-        int result = connect(fd, to, six ? sizeof(v6) : sizeof(v4)) == 0 ? 0 : errno;
-        socklen_t size = sizeof(refused);
-        if (result == EINPROGRESS) /* on a loopback the answer is there already, unless the box is busy */
-            result = getsockopt(fd, SOL_SOCKET, SO_ERROR, &refused, &size) == 0 ? refused : errno;
-        if (result == 0)
-            return fd;
-        (void)close(fd); /* nobody listens there */
-    }
-    return -ECONNREFUSED;
+    int fd = socket(six ? AF_INET6 : AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), refused = 0;
+    if (fd < 0)
+        return -errno;
+    if (type == SOCK_STREAM)
+        egress_tune(fd, 1);
+    const struct sockaddr *to = six ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4;
+    int result = connect(fd, to, six ? sizeof(v6) : sizeof(v4)) == 0 ? 0 : errno;
+    socklen_t size = sizeof(refused);
+    if (result == EINPROGRESS) /* on a loopback the answer is there already, unless the box is busy */
+        result = getsockopt(fd, SOL_SOCKET, SO_ERROR, &refused, &size) == 0 ? refused : errno;
+    if (result == 0)
+        return fd;
+    (void)close(fd); /* nobody listens there */
+    return -result;
+}
+
+static int connect_box(uint16_t port)
+{
+    int fd = connect_to(port, SOCK_STREAM, 0);
+    return fd < 0 ? connect_to(port, SOCK_STREAM, 1) : fd;
 }
 
 /* Who connects, for a server that wants to know: the first line of the PROXY protocol. */
@@ -101,7 +104,7 @@ static void start(struct listener *listener, int client)
 {
     struct world *world = listener->world;
     struct egress_relay *relay = world->relays.count < MAX_CONNS ? calloc(1, sizeof(*relay)) : NULL;
-    int server = relay != NULL ? connect_box(listener->port->box, SOCK_STREAM) : -ENOMEM;
+    int server = relay != NULL ? connect_box(listener->port->box) : -ENOMEM;
     if (server < 0) {
         free(relay);
         refuse(client);
@@ -133,6 +136,61 @@ static void end_session(struct world *world, struct egress_session *session)
     egress_loop_discard(&world->loop, &session->garbage);
 }
 
+union control {
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+};
+
+static ssize_t hear(int fd, uint8_t *bytes, size_t size, struct egress_peer *ret_peer)
+{
+    union control control;
+    struct iovec data = {.iov_base = bytes, .iov_len = size};
+    struct msghdr message = {.msg_name = &ret_peer->address,
+                             .msg_namelen = sizeof(ret_peer->address),
+                             .msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    ssize_t got = recvmsg(fd, &message, 0);
+    if (got < 0)
+        return got;
+    ret_peer->size = message.msg_namelen;
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at != NULL; at = CMSG_NXTHDR(&message, at)) {
+        const struct in_pktinfo *v4 = (const void *)CMSG_DATA(at);
+        const struct in6_pktinfo *v6 = (const void *)CMSG_DATA(at);
+        if (at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_PKTINFO)
+            memcpy(ret_peer->to, &v4->ipi_spec_dst, sizeof(v4->ipi_spec_dst));
+        else if (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_PKTINFO &&
+                 !IN6_IS_ADDR_MULTICAST(&v6->ipi6_addr)) /* nobody answers from such a one */
+            memcpy(ret_peer->to, &v6->ipi6_addr, sizeof(v6->ipi6_addr));
+    }
+    return got;
+}
+
+/* Who asked one of several addresses waits for an answer from that one. */
+static void answer(int fd, uint8_t *bytes, size_t length, struct egress_peer *peer)
+{
+    union control control = {.bytes = {0}};
+    int six = peer->address.ss_family == AF_INET6;
+    struct in_pktinfo v4 = {0};
+    struct in6_pktinfo v6 = {0};
+    memcpy(&v4.ipi_spec_dst, peer->to, sizeof(v4.ipi_spec_dst));
+    memcpy(&v6.ipi6_addr, peer->to, sizeof(v6.ipi6_addr));
+    size_t size = six ? sizeof(v6) : sizeof(v4);
+    control.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(size),
+                                    .cmsg_level = six ? IPPROTO_IPV6 : IPPROTO_IP,
+                                    .cmsg_type = six ? IPV6_PKTINFO : IP_PKTINFO};
+    memcpy(CMSG_DATA(&control.head), six ? (const void *)&v6 : (const void *)&v4, size);
+    struct iovec data = {.iov_base = bytes, .iov_len = length};
+    const struct msghdr message = {.msg_name = &peer->address,
+                                   .msg_namelen = peer->size,
+                                   .msg_iov = &data,
+                                   .msg_iovlen = 1,
+                                   .msg_control = &control,
+                                   .msg_controllen = CMSG_SPACE(size)};
+    (void)sendmsg(fd, &message, MSG_NOSIGNAL); /* lost like any datagram */
+}
+
 static void on_reply(struct egress_source *source, uint32_t events)
 {
     struct egress_session *session =
@@ -144,26 +202,25 @@ static void on_reply(struct egress_source *source, uint32_t events)
         ssize_t got = recv(source->fd, bytes, sizeof(bytes), 0);
         if (got < 0)
             return;
+        session->answered = 1;
         session->used_ms = listener->world->loop.now_ms;
-        (void)sendto(listener->source.fd, bytes, (size_t)got, MSG_NOSIGNAL, (struct sockaddr *)&session->peer,
-                     session->peer_size); /* lost like any datagram */
+        answer(listener->source.fd, bytes, (size_t)got, &session->peer);
     }
 }
 
-static struct egress_session *start_session(struct listener *listener, const struct sockaddr_storage *peer,
-                                            socklen_t size)
+static struct egress_session *start_session(struct listener *listener, const struct egress_peer *peer,
+                                            int six)
 {
     struct world *world = listener->world;
     struct egress_session *session = calloc(1, sizeof(*session));
-    int fd = session != NULL ? connect_box(listener->port->box, SOCK_DGRAM) : -ENOMEM;
+    int fd = session != NULL ? connect_to(listener->port->box, SOCK_DGRAM, six) : -ENOMEM;
     if (fd < 0) {
         free(session);
         return NULL;
     }
     session->source = (struct egress_source){fd, on_reply};
     session->listener = &listener->source;
-    memcpy(&session->peer, peer, size);
-    session->peer_size = size;
+    session->peer = *peer;
     struct egress_session *oldest = egress_sessions_make_room(&world->sessions);
     if (oldest != NULL)
         end_session(world, oldest);
@@ -175,25 +232,44 @@ static struct egress_session *start_session(struct listener *listener, const str
     return session;
 }
 
+/* Returns the session, or NULL when nobody listens in the box where it leads: then it has ended. On a loopback that is known at once,
+ * and only until the box has answered it is worth a call to ask. */
+static struct egress_session *say(struct world *world, struct egress_session *session, const uint8_t *bytes,
+                                  size_t length)
+{
+    int failed = 0;
+    socklen_t size = sizeof(failed);
+    if (send(session->source.fd, bytes, length, MSG_NOSIGNAL) < 0)
+        failed = errno;
+    else if (!session->answered && getsockopt(session->source.fd, SOL_SOCKET, SO_ERROR, &failed, &size) != 0)
+        failed = errno;
+    session->used_ms = world->loop.now_ms;
+    if (failed != ECONNREFUSED)
+        return session; /* else lost like any datagram */
+    egress_sessions_remove(&world->sessions, session);
+    end_session(world, session);
+    return NULL;
+}
+
 static void on_datagram(struct egress_source *source, uint32_t events)
 {
     struct listener *listener = (struct listener *)source;
+    struct world *world = listener->world;
     uint8_t bytes[65536];
     (void)events; /* it was added for EPOLLIN only */
     for (int turn = 0; turn < 64; turn++) {
-        struct sockaddr_storage peer = {0};
-        socklen_t size = sizeof(peer);
-        ssize_t got = recvfrom(source->fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&peer, &size);
+        struct egress_peer peer = {0};
+        ssize_t got = hear(source->fd, bytes, sizeof(bytes), &peer);
         if (got < 0)
             return;
-        struct egress_session *session =
-            egress_sessions_find(&listener->world->sessions, source, &peer, size);
-        if (session == NULL)
-            session = start_session(listener, &peer, size);
-        if (session == NULL)
-            continue;
-        session->used_ms = listener->world->loop.now_ms;
-        (void)send(session->source.fd, bytes, (size_t)got, MSG_NOSIGNAL); /* lost like any datagram */
+        struct egress_session *session = egress_sessions_find(&world->sessions, source, &peer);
+        if (session != NULL)
+            session = say(world, session, bytes, (size_t)got);
+        for (int six = 0; session == NULL && six < 2; six++) {
+            session = start_session(listener, &peer, six);
+            if (session != NULL)
+                session = say(world, session, bytes, (size_t)got);
+        }
     }
 }
 

@@ -43,6 +43,11 @@ static int open_port(const struct egress_port *port, struct kern_error *err)
     if (!port->udp) { /* a connection that has just ended does not keep the port */
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)); /* cannot fail */
         egress_tune(fd, egress_address_is_loopback(&port->address));
+    } else if (port->address
+                   .v6) { /* where datagrams were sent to comes with them; cannot fail on a new socket */
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on));
+    } else {
+        (void)setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on)); /* the same */
     }
     if (port->address.v6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)); /* cannot fail on a new socket */

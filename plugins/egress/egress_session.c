@@ -13,11 +13,12 @@ void egress_sessions_add(struct egress_sessions *sessions, struct egress_session
 
 struct egress_session *egress_sessions_find(const struct egress_sessions *sessions,
                                             const struct egress_source *listener,
-                                            const struct sockaddr_storage *peer, socklen_t size)
+                                            const struct egress_peer *peer)
 {
     struct egress_session *at = sessions->first;
-    while (at != NULL &&
-           (at->listener != listener || at->peer_size != size || memcmp(&at->peer, peer, size) != 0))
+    while (at != NULL && (at->listener != listener || at->peer.size != peer->size ||
+                          memcmp(&at->peer.address, &peer->address, peer->size) != 0 ||
+                          memcmp(at->peer.to, peer->to, sizeof(peer->to)) != 0))
         at = at->next;
     return at;
 }
@@ -28,6 +29,14 @@ static struct egress_session *take(struct egress_sessions *sessions, struct egre
     *at = taken->next;
     sessions->count--;
     return taken;
+}
+
+void egress_sessions_remove(struct egress_sessions *sessions, const struct egress_session *session)
+{
+    struct egress_session **at = &sessions->first;
+    while (*at != session)
+        at = &(*at)->next;
+    (void)take(sessions, at);
 }
 
 struct egress_session *egress_sessions_make_room(struct egress_sessions *sessions)

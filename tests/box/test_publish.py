@@ -13,8 +13,9 @@ import socket, sys, threading
 def listening(kind, *rest):
     if kind == 'tcp':
         return tcp, socket.create_server((rest[0], int(rest[1])), family=socket.AF_INET6 if ':' in rest[0] else socket.AF_INET)
-    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server.bind(('127.0.0.1', int(rest[0])))
+    address = rest[1] if len(rest) > 1 else '127.0.0.1'
+    server = socket.socket(socket.AF_INET6 if ':' in address else socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind((address, int(rest[0])))
     return udp, server
 def tcp(server):
     while True:
@@ -125,6 +126,29 @@ class Ports(Published):
                     self.assertTrue(answer.endswith(b" got hi"), answer)
                     answers.add(answer)
         self.assertEqual(len(answers), 3)  # the box tells peers apart
+        self.end(running)
+
+    def test_udp_answers_come_from_where_they_were_asked_for(self):
+        running = self.serving("udp,53", ports=["0.0.0.0:5353:53/udp", "[::]:5353:53/udp"])
+        for address, own in (("203.0.113.1", "203.0.113.2"), ("203.0.113.2", "127.0.0.1"), ("127.0.0.2", "127.0.0.3"),
+                             ("2001:db8::1", "::1"), ("::1", "2001:db8::1")):
+            with self.subTest((address, own)), socket.socket(socket.AF_INET6 if ":" in own else socket.AF_INET, socket.SOCK_DGRAM) as peer:
+                peer.settimeout(kerntest.PATIENCE)
+                peer.bind((own, 0))
+                peer.connect((address, 5353))  # takes datagrams from there only
+                for _ in range(2):
+                    peer.send(b"hi")
+                    self.assertIn(b" got hi", peer.recv(100))
+        self.end(running)
+
+    def test_udp_of_a_server_on_ipv6_only(self):
+        running = self.serving("udp,53,::1", ports=["5353:53/udp"])
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+            peer.settimeout(kerntest.PATIENCE)
+            peer.connect(("127.0.0.1", 5353))
+            for _ in range(2):
+                peer.send(b"hi")
+                self.assertIn(b" got hi", peer.recv(100))
         self.end(running)
 
     def test_many_connections(self):

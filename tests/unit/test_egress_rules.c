@@ -403,16 +403,17 @@ static void peers_are_forgotten_when_they_are_silent(void **state)
     (void)state; /* no fixture */
     struct egress_sessions sessions = {0};
     struct egress_source port[2] = {{.fd = 1}, {.fd = 2}};
-    struct egress_session session[3] = {{.listener = &port[0], .peer = {.ss_family = 1}, .peer_size = 2},
-                                        {.listener = &port[1], .peer = {.ss_family = 1}, .peer_size = 2},
-                                        {.listener = &port[0], .peer = {.ss_family = 2}, .peer_size = 2}};
+    struct egress_session session[3] = {{.listener = &port[0], .peer = {{.ss_family = 1}, .size = 2}},
+                                        {.listener = &port[1], .peer = {{.ss_family = 1}, .size = 2}},
+                                        {.listener = &port[0], .peer = {{.ss_family = 2}, .size = 2}}};
+    struct egress_peer longer = {{.ss_family = 1}, .size = 3}, elsewhere = {{.ss_family = 1}, 2, {1}};
     for (int i = 0; i < 3; i++) {
-        assert_null(egress_sessions_find(&sessions, session[i].listener, &session[i].peer, 2));
+        assert_null(egress_sessions_find(&sessions, session[i].listener, &session[i].peer));
         egress_sessions_add(&sessions, &session[i], 1000 + i);
-        assert_ptr_equal(egress_sessions_find(&sessions, session[i].listener, &session[i].peer, 2),
-                         &session[i]);
+        assert_ptr_equal(egress_sessions_find(&sessions, session[i].listener, &session[i].peer), &session[i]);
     }
-    assert_null(egress_sessions_find(&sessions, &port[0], &session[0].peer, 3));
+    assert_null(egress_sessions_find(&sessions, &port[0], &longer));
+    assert_null(egress_sessions_find(&sessions, &port[0], &elsewhere));
     assert_null(egress_sessions_take_idle(&sessions, 60999));
     session[0].used_ms = 50000; /* it said something */
     assert_ptr_equal(egress_sessions_take_idle(&sessions, 61001), &session[1]);
@@ -436,6 +437,9 @@ static void the_oldest_peer_makes_room(void **state)
     session[0].used_ms = 5000;
     assert_ptr_equal(egress_sessions_make_room(&sessions), &session[1]);
     assert_null(egress_sessions_make_room(&sessions));
+    egress_sessions_remove(&sessions, &session[7]);
+    assert_null(egress_sessions_find(&sessions, session[7].listener, &(struct egress_peer){.size = 1}));
+    assert_int_equal(sessions.count, EGRESS_SESSIONS - 2);
     free(session);
 }
 
