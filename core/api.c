@@ -245,6 +245,23 @@ int kern_add_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32
     return 0;
 }
 
+int kern_add_late_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32_t count,
+                         uint32_t *ret_number, struct kern_error *err)
+{
+    int failed = kern_add_worker(box, fn, fds, count, err);
+    if (failed != 0)
+        return failed;
+    *ret_number = (uint32_t)box->worker_count - 1;
+    box->worker[*ret_number].late = true;
+    return 0;
+}
+
+void kern_call_worker(kern_box *box, uint32_t number)
+{
+    struct core_worker *worker = &box->worker[number];
+    worker->called = worker->late && worker->pid == 0;
+}
+
 int kern_add_rule(kern_box *box, const struct kern_rule *rule, struct kern_error *err)
 {
     int failed = core_known_rule(rule, err);

@@ -144,6 +144,7 @@ struct core_worker {
     uint32_t count;
     pid_t pid;
     int pidfd;
+    bool late, called; /* it starts when its plugin calls for it; which it has done just now */
 };
 
 struct core_execution;

@@ -491,6 +491,7 @@ void core_engine_run(kern_box *box, struct core_outcome *ret_outcome, struct ker
         core_launch_undo(box);
     } else {
         core_supervise(box);
+        core_workers_end(box);
         if (box->bare)
             core_launch_host_finish(box);
         collect_usage(box);

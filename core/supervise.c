@@ -10,12 +10,14 @@
 #include "control.h"
 #include "detach.h"
 #include "execs.h"
+#include "log.h"
 #include "records.h"
 #include "registry.h"
 #include "report.h"
 #include "restart.h"
 #include "signals.h"
 #include "sys.h"
+#include "worker.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -421,15 +423,36 @@ void core_dispatch_watched(kern_box *box, int fd, uint32_t events, bool own)
     }
 }
 
+static void lose_worker(kern_box *box, const struct core_worker *worker)
+{
+    (void)snprintf(box->worker_lost, sizeof(box->worker_lost), "%s",
+                   worker->owner->name); /* names are short */
+    core_kill_box(box);
+}
+
 static void on_worker(kern_box *box, struct core_worker *worker)
 {
     (void)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_DEL, worker->pidfd, 0, 0, 0); /* it was added */
     (void)waitpid(worker->pid, NULL, 0);
     kern_close_fd(&worker->pidfd);
     worker->pid = 0;
-    (void)snprintf(box->worker_lost, sizeof(box->worker_lost), "%s",
-                   worker->owner->name); /* names are short */
-    core_kill_box(box);
+    lose_worker(box, worker);
+}
+
+/* Not in the callback that called for it: what guards kern against that callback would be the worker's as well. */
+static void start_called(kern_box *box)
+{
+    for (size_t i = 0; i < box->worker_count; i++) {
+        struct core_worker *worker = &box->worker[i];
+        struct kern_error error = {0};
+        if (!worker->called)
+            continue;
+        if (core_worker_start(box, worker, &error) == 0 && watch_fd(box, worker->pidfd, EPOLLIN) == 0)
+            continue;
+        kern_fail(&error, ENOMEM, "cannot watch the worker of plugin \"%s\"", worker->owner->name);
+        core_log_error(&error);
+        lose_worker(box, worker);
+    }
 }
 
 static bool is_worker(kern_box *box, int fd)
@@ -533,13 +556,15 @@ void core_supervise(kern_box *box)
     (void)watch_fd(box, box->channel_fd, EPOLLIN); /* these two are valid and new: */
     (void)watch_fd(box, box->signal_fd, EPOLLIN); /* only a lack of memory fails, and the end is still seen */
     for (size_t i = 0; i < box->worker_count; i++)
-        (void)watch_fd(box, box->worker[i].pidfd, EPOLLIN);
+        if (box->worker[i].pidfd >= 0)
+            (void)watch_fd(box, box->worker[i].pidfd, EPOLLIN);
     while (!ended) {
         struct epoll_event events[EVENTS_AT_ONCE];
         long count =
             sys_call(SYS_epoll_pwait, box->epoll_fd, SYS_P(events), EVENTS_AT_ONCE, wait_time(box), 0, 8);
         for (long i = 0; i < count; i++)
             ended = dispatch(box, &events[i]) || ended;
+        start_called(box);
         if (box->executed && !box->swept)
             sweep(box);
         retry_relays(box);

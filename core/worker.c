@@ -1,5 +1,6 @@
 /* The worker: a process for whatever reads hostile bytes or waits for the world. It has no capabilities, only the descriptors
- * that it was given, a filter of its own, and dies with kern. Started in kern before the box's clone. */
+ * that it was given, a filter of its own, and dies with kern. Started in kern: before the box's clone,
+ * or, where a box may never need it, when its plugin calls for it. */
 #include "worker.h"
 
 #include "cleanup.h"
@@ -52,6 +53,11 @@ static int drop_capabilities(void)
     return syscall(SYS_capset, &header, none) == 0 ? 0 : -errno;
 }
 
+static bool is_log(const kern_box *box, const struct core_worker *worker)
+{
+    return box->log_worker > 0 && worker == &box->worker[box->log_worker - 1];
+}
+
 _Noreturn static void run(kern_box *box, struct core_worker *worker, pid_t parent)
 {
     struct core_plugin *owner = worker->owner;
@@ -64,8 +70,7 @@ _Noreturn static void run(kern_box *box, struct core_worker *worker, pid_t paren
         _exit(
             1); /* what the box reads and writes is not a worker's; stderr stays, for what goes wrong here */
     /* That of a detached box's caller is not to be held. The log's own worker would wait for itself. */
-    bool logs = box->log_worker > 0 && worker == &box->worker[box->log_worker - 1];
-    if (box->detached && dup2(logs ? null : box->std_fd[2], STDERR_FILENO) < 0)
+    if (box->detached && dup2(is_log(box, worker) ? null : box->std_fd[2], STDERR_FILENO) < 0)
         _exit(1);
     /* What kern believes of the box's first process is not for one that a stranger may have taken over. */
     (void)munmap(box->shared, sizeof(*box->shared)); /* was mapped with this size */
@@ -78,22 +83,36 @@ _Noreturn static void run(kern_box *box, struct core_worker *worker, pid_t paren
     _exit(worker->fn(box, owner->state, worker->fd, worker->count));
 }
 
-int core_workers_start(kern_box *box, struct kern_error *err)
+int core_worker_start(kern_box *box, struct core_worker *worker, struct kern_error *err)
 {
     pid_t parent = getpid();
-    for (size_t i = 0; i < box->worker_count; i++) {
-        struct core_worker *worker = &box->worker[i];
-        pid_t pid = fork();
-        if (pid < 0)
-            return kern_fail(err, errno, "cannot start the worker of plugin \"%s\"", worker->owner->name);
-        if (pid == 0)
-            run(box, worker, parent);
-        worker->pid = pid;
-        worker->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-        if (worker->pidfd < 0)
-            return kern_fail(err, errno, "cannot watch the worker of plugin \"%s\"", worker->owner->name);
-    }
+    worker->called = false;
+    pid_t pid = fork();
+    if (pid < 0)
+        return kern_fail(err, errno, "cannot start the worker of plugin \"%s\"", worker->owner->name);
+    if (pid == 0)
+        run(box, worker, parent);
+    worker->pid = pid;
+    worker->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (worker->pidfd < 0)
+        return kern_fail(err, errno, "cannot watch the worker of plugin \"%s\"", worker->owner->name);
     return 0;
+}
+
+int core_workers_start(kern_box *box, struct kern_error *err)
+{
+    int failed = 0;
+    for (size_t i = 0; failed == 0 && i < box->worker_count; i++)
+        if (!box->worker[i].late)
+            failed = core_worker_start(box, &box->worker[i], err);
+    return failed;
+}
+
+void core_workers_end(kern_box *box)
+{
+    for (size_t i = 0; i < box->worker_count; i++)
+        if (box->worker[i].pid > 0 && !is_log(box, &box->worker[i]))
+            (void)kill(box->worker[i].pid, SIGKILL); /* our child, not yet reaped */
 }
 
 void core_workers_stop(kern_box *box)

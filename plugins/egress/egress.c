@@ -3,7 +3,7 @@
  * serve; kern only counts what was denied. */
 #include "egress_manifest.h"
 
-#include "egress.h"
+#include "egress_late.h"
 
 #include "kern/cleanup.h"
 #include "kern/foundation.h"
@@ -103,7 +103,7 @@ static int give_environment(kern_box *box, struct kern_error *err)
 static int make_state(struct egress_state *state, struct kern_error *err)
 {
     int pair[2];
-    state->box_end = state->worker_end = state->news = -1;
+    state->late.near = state->late.far = state->late.bell = state->news = -1;
     state->active = 1;
     state->rules = calloc(1, sizeof(*state->rules));
     state->slot = calloc(EGRESS_MAX_SLOTS, sizeof(*state->slot));
@@ -118,8 +118,8 @@ static int make_state(struct egress_state *state, struct kern_error *err)
     state->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (state->news < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return kern_fail(err, errno, "cannot make the channel to the egress worker");
-    state->box_end = pair[0];
-    state->worker_end = pair[1];
+    state->late.near = pair[0];
+    state->late.far = pair[1];
     return 0;
 }
 
@@ -151,8 +151,31 @@ static int prepare_rules(kern_box *box, struct egress_state *state, struct kern_
     if (cut)
         kern_note(box, "egress: a network of more than 256 addresses is reached through the proxy only "
                        "(http_proxy), not by connecting to it");
-    const int32_t fds[] = {state->worker_end, state->news};
-    return kern_add_worker(box, egress_worker, fds, 2, err);
+    const int32_t fds[] = {state->late.far, state->news};
+    return egress_late_add(box, &state->late, state->slot_count, egress_worker, fds, 2, err);
+}
+
+static int is_listening(const struct egress_state *state, uint32_t message, const void *bytes, uint32_t index)
+{
+    struct egress_message head;
+    (void)message; /* all of them are of the same kind */
+    memcpy(&head, bytes, sizeof(head));
+    return state->slot[head.slot[index]].listening;
+}
+
+static int is_port(const struct egress_state *state, uint32_t message, const void *bytes, uint32_t index)
+{
+    (void)state, (void)bytes, (void)index;
+    return message == 0; /* what follows is the box's network */
+}
+
+static void on_event(kern_box *box, void *data, const struct kern_event *event)
+{
+    struct egress_state *state = data;
+    if (event->event != KERN_EVENT_STARTED)
+        return;
+    egress_late_wait(box, state, &state->late, sizeof(struct egress_message), is_listening);
+    egress_late_wait(box, state, &state->publish.late, sizeof(uint32_t), is_port);
 }
 
 static int egress_prepare(kern_box *box, void *data, struct kern_error *err)
@@ -161,6 +184,8 @@ static int egress_prepare(kern_box *box, void *data, struct kern_error *err)
     int failed = kern_has_egress(box) ? prepare_rules(box, state, err) : 0;
     if (failed == 0 && kern_get_count(kern_options(box), "publish") > 0)
         failed = egress_publish_prepare(box, &state->publish, publish_worker, err);
+    if (failed == 0 && (state->active || state->publish.active))
+        failed = kern_on_event(box, on_event, err);
     return failed;
 }
 
@@ -177,15 +202,16 @@ static void egress_teardown(kern_box *box, void *data, const struct kern_outcome
 {
     struct egress_state *state = data;
     (void)outcome; /* the same whatever it was */
-    egress_publish_clear(&state->publish);
+    egress_publish_clear(box, &state->publish);
     if (!state->active)
         return;
     tell_denials(box, state);
+    egress_late_clear(box, &state->late);
     if (state->news >= 0)
         kern_unwatch(box, state->news);
     kern_close_fd(&state->news);
-    kern_close_fd(&state->box_end);
-    kern_close_fd(&state->worker_end);
+    kern_close_fd(&state->late.near);
+    kern_close_fd(&state->late.far);
     if (state->denials != NULL)
         (void)munmap(state->denials, sizeof(*state->denials)); /* was mapped with this size */
     free(state->files.host);

@@ -15,7 +15,6 @@
 #define EGRESS_POOL_SLOTS 256 /* of these, for names of wildcard rules */
 #define EGRESS_NET_SLOTS  512 /* and for addresses of rules that name networks */
 #define EGRESS_POOL_PORTS 8
-#define EGRESS_AT_ONCE    200 /* descriptors in one message: the kernel takes 253 */
 
 enum egress_slot_kind {
     EGRESS_SLOT_DNS_UDP,
@@ -49,7 +48,7 @@ struct egress_message {            /* with up to EGRESS_AT_ONCE descriptors */
 
 struct egress_state {
     int active;
-    int box_end, worker_end; /* of the socket pair that the descriptors travel on */
+    struct egress_late late; /* the box's sockets travel on its channel */
     int news;                /* eventfd: the worker has counted a new sort of denial */
     struct egress_rules *rules;
     struct egress_host_files files;

@@ -153,7 +153,7 @@ int egress_make_sockets(const struct egress_state *state, struct kern_error *err
             head.slot[head.count++] = (uint16_t)at;
         }
         head.last = at == state->slot_count;
-        failed = egress_send_fds(state->box_end, &head, sizeof(head), fd, head.count);
+        failed = egress_send_fds(state->late.near, &head, sizeof(head), fd, head.count);
         for (uint16_t i = 0; i < head.count; i++)
             (void)sys_close(fd[i]); /* the worker has its own, or nobody needs it */
         if (failed != 0)

@@ -297,7 +297,7 @@ static int adopt(struct world *world, const struct egress_publish *publish)
 {
     uint32_t count = 0;
     int fd[EGRESS_MAX_PORTS];
-    int got = egress_receive_fds(publish->worker_end, &count, sizeof(count), fd, EGRESS_MAX_PORTS, 0);
+    int got = egress_receive_fds(publish->late.far, &count, sizeof(count), fd, EGRESS_MAX_PORTS, 0);
     if (got < 0 || (uint32_t)got != publish->ports->count)
         return got < 0 ? got : -EPIPE;
     world->listener = calloc((size_t)got, sizeof(*world->listener));
@@ -324,7 +324,7 @@ int32_t egress_publish_serve(const struct egress_publish *publish)
     int64_t next_ms = 0;
     egress_raise_limit();
     if (world == NULL || egress_loop_open(&world->loop) != 0 || adopt(world, publish) != 0 ||
-        join(publish->worker_end) != 0 || egress_confine() != 0 ||
+        join(publish->late.far) != 0 || egress_confine() != 0 ||
         listen_all(world, publish->ports->count) != 0)
         return 1;
     world->relays.loop = &world->loop;

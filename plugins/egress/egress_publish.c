@@ -1,6 +1,6 @@
 /* Published ports, on the side of kern and of the box's first process; see egress_publish.h. The sockets of the host are bound in
  * prepare, so that a port that is taken is known before anything runs. */
-#include "egress_publish.h"
+#include "egress_late.h"
 
 #include "egress_relay.h"
 #include "kern/cleanup.h"
@@ -71,7 +71,7 @@ static int open_ports(struct egress_publish *publish, struct kern_error *err)
         count += failed == 0;
     }
     if (failed == 0) {
-        failed = egress_send_fds(publish->ours, &count, sizeof(count), fd, count);
+        failed = egress_send_fds(publish->late.near, &count, sizeof(count), fd, count);
         if (failed != 0)
             failed = kern_fail(err, -failed, "cannot hand the published ports to their worker");
     }
@@ -104,7 +104,7 @@ int egress_publish_prepare(kern_box *box, struct egress_publish *publish, kern_w
 {
     const kern_values *options = kern_options(box);
     int pair[2];
-    publish->ours = publish->worker_end = -1;
+    publish->late.near = publish->late.far = publish->late.bell = -1;
     publish->active = 1;
     publish->ports = calloc(1, sizeof(*publish->ports));
     if (publish->ports == NULL)
@@ -116,11 +116,12 @@ int egress_publish_prepare(kern_box *box, struct egress_publish *publish, kern_w
         return failed;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return kern_fail(err, errno, "cannot make the channel to the worker of the published ports");
-    publish->ours = pair[0];
-    publish->worker_end = pair[1];
+    publish->late.near = pair[0];
+    publish->late.far = pair[1];
     failed = open_ports(publish, err);
-    const int32_t fds[] = {publish->worker_end};
-    return failed != 0 ? failed : kern_add_worker(box, worker, fds, 1, err);
+    return failed != 0 ? failed
+                       : egress_late_add(box, &publish->late, publish->ports->count, worker,
+                                         &publish->late.far, 1, err);
 }
 
 /* This process is still in the user namespace that owns the box's network; later it moves to an inner one. */
@@ -134,19 +135,20 @@ int egress_publish_enter(kern_box *box, const struct egress_publish *publish, st
         failed = fd[count] < 0 ? fd[count] : 0;
     }
     if (failed == 0)
-        failed = egress_send_fds(publish->ours, &count, sizeof(count), fd, count);
+        failed = egress_send_fds(publish->late.near, &count, sizeof(count), fd, count);
     while (count > 0)
         (void)sys_close(fd[--count]); /* the worker has its own */
     return failed == 0 ? 0
                        : kern_fail(err, -failed, "cannot hand the box's network to the worker of its ports");
 }
 
-void egress_publish_clear(struct egress_publish *publish)
+void egress_publish_clear(kern_box *box, struct egress_publish *publish)
 {
     if (!publish->active)
         return;
-    kern_close_fd(&publish->ours);
-    kern_close_fd(&publish->worker_end);
+    egress_late_clear(box, &publish->late);
+    kern_close_fd(&publish->late.near);
+    kern_close_fd(&publish->late.far);
     free(publish->ports);
     publish->ports = NULL;
 }

@@ -4,9 +4,22 @@
 
 #include "egress_ports.h"
 
+#define EGRESS_AT_ONCE 200 /* descriptors in one message: the kernel takes 253 */
+
+struct egress_held;
+
+struct egress_late { /* a worker that starts when it is first needed; see egress_late.h */
+    int waits;
+    int near, far; /* of its channel: what is sent on `near`, the worker reads from `far` */
+    int bell;      /* epoll of the sockets that call for it */
+    uint32_t worker;
+    struct egress_held *held; /* what was sent to it so far */
+    uint32_t count;
+};
+
 struct egress_publish {
     int active;
-    int ours, worker_end; /* of the socket pair that sockets and namespaces travel on */
+    struct egress_late late; /* sockets and namespaces travel on its channel */
     struct egress_ports *ports;
 };
 
@@ -15,7 +28,7 @@ int egress_publish_prepare(kern_box *box, struct egress_publish *publish, kern_w
                            struct kern_error *err);
 /* enter: hands the box's network to the worker. */
 int egress_publish_enter(kern_box *box, const struct egress_publish *publish, struct kern_error *err);
-void egress_publish_clear(struct egress_publish *publish);
+void egress_publish_clear(kern_box *box, struct egress_publish *publish);
 /* The worker's whole life. */
 int32_t egress_publish_serve(const struct egress_publish *publish);
 

@@ -245,6 +245,12 @@ void kern_report_call(kern_box *box, const char *name, const char *program, int3
 void *kern_companion(kern_box *box, const char *object, const char *function, struct kern_error *err);
 int32_t kern_privileged(const kern_box *box);
 int32_t kern_untrusted(const kern_box *box);
+/* prepare: as kern_add_worker, for one that may never be needed: it starts when kern_call_worker() asks for it by its number. That is
+ * for callbacks in kern, from KERN_EVENT_STARTED on; the worker is there soon after the callback, with a copy of what the plugin's state
+ * is then. A box whose worker cannot be started ends, as with one that was lost. */
+int kern_add_late_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32_t count,
+                         uint32_t *ret_number, struct kern_error *err);
+void kern_call_worker(kern_box *box, uint32_t number);
 /* In a process of the caller's own that reads what strangers wrote, never in kern itself: a filter from now on, which takes away
  * the ways to other processes, to new programs and into the kernel, and all sockets. Sets no_new_privs. 0 or -errno. */
 #define KERN_CALLS_NETWORK 1u /* new sockets of the network; never local ones */

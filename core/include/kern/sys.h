@@ -214,8 +214,8 @@ static inline long sys_send_fds(int socket, const void *bytes, size_t length, co
 }
 
 /* Receives one message: up to `length` bytes, and up to `most` descriptors into `ret_fds`, how many in `ret_count`. They are the
- * caller's to close, and closed at exec. A message with more descriptors than that gives -EMFILE, and none is kept: half of
- * them would be none. `flags` are those of recvmsg(2). Returns how many bytes came, 0 at the end, or -errno. */
+ * caller's to close, and closed at exec. A message with more descriptors than that, or than this process may open, gives
+ * -EMFILE, and none is kept: half of them would be none. `flags` are those of recvmsg(2). Returns how many bytes came, 0 at the end, or -errno. */
 static inline long sys_receive_fds(int socket, void *bytes, size_t length, int *ret_fds, size_t most,
                                    size_t *ret_count, int flags)
 {
@@ -231,11 +231,14 @@ static inline long sys_receive_fds(int socket, void *bytes, size_t length, int *
     *ret_count = 0;
     long got = sys_call(SYS_recvmsg, socket, SYS_P(&message), flags | MSG_CMSG_CLOEXEC, 0, 0, 0);
     const struct cmsghdr *header = got >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    int cut = got >= 0 && (message.msg_flags & MSG_CTRUNC) != 0;
+    if (header == NULL && cut) /* there was room for none */
+        return -EMFILE;
     if (header == NULL || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
         return got;
     const unsigned char *at = CMSG_DATA(header);
     size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    if (count <= most) {
+    if (count <= most && !cut) {
         memcpy(ret_fds, at, count * sizeof(int));
         *ret_count = count;
         return got;
