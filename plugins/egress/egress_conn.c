@@ -192,15 +192,29 @@ static void connect_next(struct egress_conn *conn)
     egress_conn_end(conn);
 }
 
+/* Where the name leads is no place for this connection: EGRESS_DENIAL_*, or EGRESS_DENIAL_COUNT for nothing wrong. */
+static uint32_t judge_result(const struct egress_conn *conn, const struct egress_result *result)
+{
+    if (result->worst == EGRESS_NEVER || (result->worst == EGRESS_PRIVATE && !conn->private_too))
+        return EGRESS_DENIAL_SPECIAL;
+    const struct egress_rules *rules = conn->world->state->rules;
+    const struct egress_rule *rule;
+    for (uint32_t i = 0; i < result->count; i++)
+        if (egress_rules_address(rules, &result->address[i], conn->port, &rule) == EGRESS_DENIED)
+            return EGRESS_DENIAL_DENY;
+    return EGRESS_DENIAL_COUNT;
+}
+
 /* All addresses are judged before one is used: a name that leads to one place it must not lead to is refused as a whole. */
 static void on_resolved(void *data, const struct egress_result *result)
 {
     struct egress_conn *conn = data;
     conn->state = EGRESS_CONN_CONNECT; /* nobody is asked any more */
-    if (result->worst == EGRESS_NEVER || (result->worst == EGRESS_PRIVATE && !conn->private_too)) {
-        egress_deny(conn->world, conn->name, conn->port, EGRESS_DENIAL_SPECIAL);
+    uint32_t wrong = judge_result(conn, result);
+    if (wrong != EGRESS_DENIAL_COUNT) {
+        egress_deny(conn->world, conn->name, conn->port, wrong);
         if (conn->proxy)
-            egress_proxy_failed(conn, EGRESS_DENIAL_SPECIAL, NULL);
+            egress_proxy_failed(conn, wrong, NULL);
         egress_conn_end(conn);
         return;
     }

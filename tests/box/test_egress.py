@@ -350,6 +350,18 @@ class Refusals(Egress):
                 result = self.through_proxy("curl", "-sS", f"http://{host}/", allow=[host])
                 self.assertIn(reason, result.out)
 
+    def test_a_network_that_is_denied_is_no_place_for_a_name(self):
+        self.web()
+        need("curl")
+        request = ["curl", "-sS", "--max-time", "10", "http://web.example.com/"]
+        for rule in ("203.0.113.0/24", f"{WEB}:80"):
+            result = self.through_proxy(*request, options=[f"--egress-deny={rule}"])
+            self.assertIn("an egress rule denies it", result.out, result)
+            result = self.direct(*request, options=[f"--egress-deny={rule}"])
+            self.assertNotEqual(result.code, 0, result)
+            self.assertEqual(self.denied(result), {("web.example.com", 80, "an egress rule denies it"): 1})
+        self.ran(self.direct(*request, options=[f"--egress-deny={WEB}:443"]), "web.example.com over http\n")
+
     def test_a_name_that_moves_inside(self):
         """DNS rebinding: the first answer is public, the next is not; each connection is judged by the answer that it uses."""
         need("curl")
