@@ -126,12 +126,19 @@ static int split(const struct kern_option *def, const char *text, struct texts *
     }
 }
 
+static int refuse_empty(const char *prefix, struct kern_error *err)
+{
+    kern_refuse(err, 0, "%s: an item of the list is empty", prefix);
+    kern_hint(err, "write A,B with something on both sides of each comma, or leave the option out");
+    return -EINVAL;
+}
+
 static int parse_items(const struct kern_option *def, const struct texts *texts, const char *prefix,
                        struct core_parsed *ret_parsed, struct kern_error *err)
 {
     for (uint32_t i = 0; i < texts->count; i++) {
         if (texts->item[i][0] == '\0' && (def->flags & KERN_OPT_COMMAS) != 0)
-            return kern_refuse(err, 0, "%s: an item of the list is empty", prefix);
+            return refuse_empty(prefix, err);
         int r = core_option_parse(def, texts->item[i], prefix, ret_parsed, err);
         if (r < 0)
             return r;

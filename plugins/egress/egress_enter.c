@@ -134,6 +134,14 @@ static int make_socket(const struct egress_slot *slot)
     return failed < 0 ? close_raw(fd, (int)failed) : fd;
 }
 
+static int explain(const struct egress_slot *slot, int code, struct kern_error *err)
+{
+    kern_fail(err, code, "cannot listen on port %u of the box for its egress", slot->port);
+    if (code == EMFILE)
+        kern_hint(err, "a box with egress takes up to %d descriptors: ulimit -n 1024", EGRESS_MAX_SLOTS);
+    return -code;
+}
+
 int egress_make_sockets(const struct egress_state *state, struct kern_error *err)
 {
     int v6 = 0, fd[EGRESS_AT_ONCE];
@@ -148,8 +156,7 @@ int egress_make_sockets(const struct egress_state *state, struct kern_error *err
                 continue;
             fd[head.count] = make_socket(slot);
             if (fd[head.count] < 0)
-                return kern_fail(err, -fd[head.count], "cannot listen on port %u of the box for its egress",
-                                 slot->port);
+                return explain(slot, -fd[head.count], err);
             head.slot[head.count++] = (uint16_t)at;
         }
         head.last = at == state->slot_count;

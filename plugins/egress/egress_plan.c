@@ -158,9 +158,12 @@ int egress_plan(struct egress_state *state, int *ret_cut, struct kern_error *err
         if (!rule->deny && (rule->kind == EGRESS_HOST || rule->kind == EGRESS_DOMAIN))
             there &= add_named(state, rule->name);
     }
-    if (!there)
-        return kern_refuse(err, 0, "cannot use so many egress rules: a box has room for %d hosts and ports",
-                           EGRESS_MAX_SLOTS / 2);
+    if (!there) {
+        kern_refuse(err, 0, "cannot use so many egress rules: a box has room for %d hosts and ports",
+                    EGRESS_MAX_SLOTS / 2);
+        kern_hint(err, "one rule covers a domain with all below it: *.example.com");
+        return -EINVAL;
+    }
     for (uint32_t i = 0; i < state->rules->count; i++) {
         const struct egress_rule *rule = &state->rules->rule[i];
         if (!rule->deny && rule->kind == EGRESS_NET && !add_net(state, rule, &budget))

@@ -71,8 +71,11 @@ static int append(struct egress_ports *ports, const struct egress_port *port, co
                   port->host < 65535 ? port->host + 1u : 8080u, port->box);
         return -EINVAL;
     }
-    if (ports->count == EGRESS_MAX_PORTS)
-        return kern_refuse(err, 0, "cannot publish more than %d ports", EGRESS_MAX_PORTS);
+    if (ports->count == EGRESS_MAX_PORTS) {
+        kern_refuse(err, 0, "cannot publish more than %d ports", EGRESS_MAX_PORTS);
+        kern_hint(err, "publish fewer, or give the box all ports of the host: --net host");
+        return -EINVAL;
+    }
     ports->port[ports->count++] = *port;
     return 0;
 }

@@ -24,7 +24,9 @@ static int explain(const struct egress_port *port, int code, struct kern_error *
     else if (code == EACCES)
         kern_hint(err, "ports below 1024 are root's: publish on one above, such as %u:%u", port->host + 8000u,
                   port->box);
-    else if (code == EADDRNOTAVAIL)
+    else if (code == EMFILE)
+        kern_hint(err, "each port takes a descriptor: ulimit -n %d", 1024);
+    else if (code == EADDRNOTAVAIL || code == EINVAL) /* link-local and mapped addresses are the latter */
         kern_hint(err, "the address must be one of this machine's: ip address");
     return -code;
 }

@@ -11,8 +11,8 @@
 static int refuse(const char *text, const char *why, const char *hint, struct kern_error *err)
 {
     kern_refuse(err, 0, QUOTED "%s", text, why);
-    if (hint != NULL)
-        kern_hint(err, "%s", hint);
+    kern_hint(err, "%s",
+              hint != NULL ? hint : "such as api.example.com, *.example.com:443 or 203.0.113.0/24:443");
     return -EINVAL;
 }
 
@@ -49,7 +49,9 @@ static int read_marks(const char *text, size_t *ret_length, struct egress_rule *
         else if (count == 7 && memcmp(at + 1, "tls-ech", 7) == 0)
             rule->tls = EGRESS_TLS_ECH;
         else
-            return refuse(text, "what follows the + is none of private, tls-any, tls-ech", NULL, err);
+            return refuse(text, "what follows the + is none of private, tls-any, tls-ech",
+                          "such as db.example.com:5432+private, or both: db.example.com:5432+private+tls-any",
+                          err);
         at += 1 + count;
     }
     *ret_length = length;
@@ -87,6 +89,13 @@ static int mask_host_bits(struct egress_address *net, unsigned prefix)
     return had != 0;
 }
 
+/* What egress_place_address() gives out: a rule for such an address would lead to the name that has it. */
+static int is_synthetic(const struct egress_rule *rule)
+{
+    static const struct egress_address four = {0, {198, 18}}, six = {1, {0x20, 0x01, 0x00, 0x02}};
+    return egress_address_within(&rule->net, &four, 15) || egress_address_within(&rule->net, &six, 48);
+}
+
 static int check_net(const char *text, struct egress_rule *rule, struct kern_error *err)
 {
     char shown[EGRESS_ADDRESS_SIZE];
@@ -109,8 +118,11 @@ static int check_net(const char *text, struct egress_rule *rule, struct kern_err
                       "a service of the host is reached by a name: HOSTNAME:PORT+private", err);
     static const struct egress_address link_local = {1, {0xfe, 0x80}};
     if (egress_address_within(&rule->net, &link_local, 10))
-        return refuse(text, "a link-local address is one of an interface, which a box does not have", NULL,
-                      err);
+        return refuse(text, "a link-local address is one of an interface, which a box does not have",
+                      "a host there is reached by a name: HOSTNAME:PORT+private", err);
+    if (is_synthetic(rule))
+        return refuse(text, "in the box, names have such addresses",
+                      "a host there is reached by a name: HOSTNAME:PORT+private", err);
     if (egress_address_class(&rule->net) == EGRESS_NEVER || egress_address_class(&last) == EGRESS_NEVER ||
         (!rule->net.v6 && rule->prefix < 8) || (rule->net.v6 && rule->prefix < 16) ||
         (rule->net.v6 && rule->prefix == 128 && egress_address_class(&rule->net) == EGRESS_PRIVATE &&
@@ -235,6 +247,13 @@ int egress_rule_parse(const char *text, int deny, struct egress_rule *ret_rule, 
     return 0;
 }
 
+static int too_many(struct kern_error *err)
+{
+    kern_refuse(err, 0, "cannot use more than %d egress rules", EGRESS_MAX_RULES);
+    kern_hint(err, "one rule covers a domain with all below it: .example.com");
+    return -EINVAL;
+}
+
 int egress_rules_add(struct egress_rules *rules, const kern_values *values, const char *key, int deny,
                      int from_line, struct kern_error *err)
 {
@@ -245,7 +264,7 @@ int egress_rules_add(struct egress_rules *rules, const kern_values *values, cons
         if (!deny && (text[0] == '\0' || strcmp(text, "none") == 0))
             continue; /* how an empty list is written on a command line */
         if (rules->count == EGRESS_MAX_RULES)
-            return kern_refuse(err, 0, "cannot use more than %d egress rules", EGRESS_MAX_RULES);
+            return too_many(err);
         struct egress_rule *rule = &rules->rule[rules->count];
         int failed = egress_rule_parse(text, deny, rule, err);
         if (failed != 0)

@@ -157,6 +157,9 @@ static void refused_rules(void **state)
         {"[2001:db8::1", "stands in [ ]"},
         {"[2001:db8::1]80", "stands in [ ]"},
         {"a..b", "not a host name"},
+        {"198.18.0.1:443", "names have such addresses"},
+        {"198.19.0.0/16", "names have such addresses"},
+        {"2001:2::1", "names have such addresses"},
     };
     for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
         struct egress_rule rule = {.prefix = 77};
@@ -164,6 +167,7 @@ static void refused_rules(void **state)
         if (egress_rule_parse(row[i][0], 0, &rule, &err) >= 0 || strstr(err.message, row[i][1]) == NULL)
             fail_msg("%s: %s", row[i][0], err.message);
         assert_int_equal(rule.prefix, 77);
+        assert_string_not_equal(err.hint, "");
         assert_int_equal(err.category, KERN_ERROR_REFUSED);
     }
 }
