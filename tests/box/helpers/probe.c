@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CALL(name)        \
@@ -190,6 +191,42 @@ static int probe_forks(int argc, char **argv)
     printf("forks %d %d\n", made, failed);
     fflush(stdout);
     _exit(0);
+}
+
+/* bomb: forks for ever, and so does each child, whatever fork says. */
+static int probe_bomb(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    while (fork() > -2)
+        ; /* the pids cap says no, and lets the next one through once somebody has ended */
+    return 0;
+}
+
+static long long now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
+}
+
+/* spin COUNT MS: as many processes that only use CPU time. How long that took, and how much they used, in microseconds. */
+static int probe_spin(int argc, char **argv)
+{
+    (void)argc;
+    long long begun = now_us(), end = begun + atoi(argv[1]) * 1000LL, used = 0;
+    struct rusage usage;
+    for (int i = atoi(argv[0]); i > 0; i--)
+        if (fork() == 0) {
+            while (now_us() < end)
+                ;
+            _exit(0);
+        }
+    while (wait4(-1, NULL, 0, &usage) > 0)
+        used += (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000LL + usage.ru_utime.tv_usec +
+                usage.ru_stime.tv_usec;
+    printf("spun %lld %lld\n", now_us() - begun, used);
+    return 0;
 }
 
 /* orphan: leaves a grandchild behind that ends; then says whether it is still a zombie. */
@@ -379,7 +416,7 @@ int main(int argc, char **argv)
         {"eat", probe_eat, 1},         {"forks", probe_forks, 1},   {"orphan", probe_orphan, 0},
         {"gosu", probe_gosu, 1},       {"catch", probe_catch, 1},   {"mask", probe_mask, 0},
         {"write", probe_write, 2},     {"cpus", probe_cpus, 0},     {"swap", probe_swap, 2},
-        {"keyring", probe_keyring, 0},
+        {"keyring", probe_keyring, 0}, {"bomb", probe_bomb, 0},     {"spin", probe_spin, 2},
     };
     for (size_t i = 0; argc > 1 && i < sizeof(probes) / sizeof(probes[0]); i++)
         if (strcmp(argv[1], probes[i].name) == 0 && argc - 2 >= probes[i].least)
