@@ -3,14 +3,16 @@
 
 #include "log.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 static const char *const sources[] = {"default", "kern.toml", "profile", "command line"};
 
+/* Who asks for the plan of somebody else's kern.toml is not to read what that one's words make of the terminal. */
 static void print_text(const char *text)
 {
-    char clean[600];
+    char clean[4 * PATH_MAX]; /* each byte may take four */
     core_escape(text, clean, sizeof(clean));
     (void)printf("%s", clean); /* checked when standard output is closed */
 }
@@ -74,14 +76,16 @@ static void print_root(const kern_box *box)
 {
     const char *directory = kern_get_string(&box->options, "rootfs");
     if (box->image_ref != NULL) {
-        (void)printf("root:      image %s (%s), %u layer%s below an overlay: changes are thrown away%s\n",
-                     box->image_ref, box->image_digest, box->layer_count, box->layer_count == 1 ? "" : "s",
-                     box->read_only ? "; read-only" : "");
+        (void)printf("root:      image ");
+        print_text(box->image_ref);
+        (void)printf(" (%s), %u layer%s below an overlay: changes are thrown away%s\n", box->image_digest,
+                     box->layer_count, box->layer_count == 1 ? "" : "s", box->read_only ? "; read-only" : "");
         return;
     }
     bool bind = kern_get_int(&box->options, "bind-rootfs") != 0;
-    (void)printf("root:      %s%s%s\n",
-                 directory != NULL ? directory : "the host's programs, read-only, and a generated /etc",
+    (void)printf("root:      ");
+    print_text(directory != NULL ? directory : "the host's programs, read-only, and a generated /etc");
+    (void)printf("%s%s\n",
                  directory == NULL ? ""
                  : bind            ? ", bound: the box writes into it"
                                    : ", below an overlay: changes are thrown away",
@@ -123,10 +127,13 @@ static void print_mounts(const kern_box *box)
             continue; /* it gives access to nothing */
         const char *access =
             (mount->flags & KERN_MOUNT_READ_ONLY) != 0 || mount->kind == CORE_FILE ? "read-only" : "writable";
-        (void)printf("mount:     %s, %s, from %s\n", mount->target, access,
-                     mount->kind == CORE_BIND    ? mount->source
-                     : mount->kind == CORE_TMPFS ? "a new tmpfs"
-                                                 : "a generated file");
+        (void)printf("mount:     ");
+        print_text(mount->target);
+        (void)printf(", %s, from ", access);
+        print_text(mount->kind == CORE_BIND    ? mount->source
+                   : mount->kind == CORE_TMPFS ? "a new tmpfs"
+                                               : "a generated file");
+        (void)printf("\n");
     }
 }
 

@@ -221,7 +221,7 @@ static int set_i2c_key(const char *text, const char *key, const json_t *value, s
                        struct kern_error *err)
 {
     char number[32];
-    if (strcmp(key, "bus") == 0) {
+    if (strcmp(key, "bus") == 0 && (json_is_string(value) || json_is_integer(value))) {
         (void)snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value)); /* fits */
         return set_bus(text, json_is_string(value) ? json_string_value(value) : number, i2c, err);
     }

@@ -140,6 +140,21 @@ class Show(BoxCase):
         for part in ("touch", "64m", self.root, "/v", "seccomp"):
             self.assertIn(part, result.out.replace("67108864", "64m").replace("64 MB", "64m").replace("64 MiB", "64m"))
 
+    def test_plan_shows_what_a_terminal_would_obey(self):
+        """Nor can a file of somebody else's write lines of its own into the plan."""
+        told = '\\u001b[2K\\u001b[1Ab\\nlimit none'
+        env = self.own_config(f'[box]\ntmpfs = ["/a{told}"]\n')
+        result = self.rooted("true", options=["--plan"], env=env)
+        self.assertEqual(result.code, 0, result)
+        self.assertNotIn("\x1b", result.out)
+        self.assertNotIn("\nlimit none", result.out)
+        folder = self.folder() + "/\x1b[2K\nlimit none"
+        os.mkdir(folder)
+        for options in (["-v", folder + ":/v"], ["--rootfs", folder]):
+            result = self.box("true", options=["--plan", *options], report=False)
+            self.assertNotIn("\x1b", result.out + result.err)
+            self.assertNotIn("\nlimit none", result.out + result.err)
+
     def test_plan_finds_the_same_mistakes(self):
         self.assert_failed(self.box("true", options=["--plan", "-m", "0"]), 1, "--memory")
         self.assert_failed(self.box("true", options=["--plan", "-v", "/no/such:/v"]), 1, "/no/such")

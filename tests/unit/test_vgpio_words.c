@@ -114,6 +114,9 @@ static void test_bad_buses(void **state)
     refuse_i2c("/dev/sda", "no number of a bus");
     refuse_i2c("1024", "no number of a bus");
     refuse_i2c("{\"address\": 64}", "no bus");
+    refuse_i2c("{\"bus\": true, \"address\": 64}", "its keys"); /* and not bus 0 */
+    refuse_i2c("{\"bus\": 1.5, \"address\": 64}", "its keys");
+    refuse_i2c("{\"bus\": null, \"address\": 64}", "its keys");
     refuse_i2c("{\"bus\": 1, \"address\": 128}", "0x03 to 0x77");
     refuse_i2c("{\"bus\": 1, \"address\": 0}", "0x03 to 0x77");
     refuse_i2c("{\"bus\": 1, \"address\": []}", "1 to 128");
