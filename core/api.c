@@ -245,14 +245,14 @@ int kern_add_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32
     return 0;
 }
 
-int kern_add_late_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32_t count,
-                         uint32_t *ret_number, struct kern_error *err)
+int kern_add_numbered_worker(kern_box *box, const struct kern_worker *asked, uint32_t *ret_number,
+                             struct kern_error *err)
 {
-    int failed = kern_add_worker(box, fn, fds, count, err);
+    int failed = kern_add_worker(box, asked->fn, asked->fds, asked->count, err);
     if (failed != 0)
         return failed;
     *ret_number = (uint32_t)box->worker_count - 1;
-    box->worker[*ret_number].late = true;
+    box->worker[*ret_number].late = asked->late != 0;
     return 0;
 }
 
@@ -260,6 +260,11 @@ void kern_call_worker(kern_box *box, uint32_t number)
 {
     struct core_worker *worker = &box->worker[number];
     worker->called = worker->late && worker->pid == 0;
+}
+
+void kern_let_worker_end(kern_box *box, uint32_t number, uint32_t ms)
+{
+    box->worker[number].end_ms = box->timed_out ? 0 : ms;
 }
 
 int kern_add_rule(kern_box *box, const struct kern_rule *rule, struct kern_error *err)

@@ -145,6 +145,7 @@ struct core_worker {
     pid_t pid;
     int pidfd;
     bool late, called; /* it starts when its plugin calls for it; which it has done just now */
+    uint32_t end_ms;   /* after the box: to end by itself in; 0: it is killed */
 };
 
 struct core_execution;

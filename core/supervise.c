@@ -10,7 +10,6 @@
 #include "control.h"
 #include "detach.h"
 #include "execs.h"
-#include "log.h"
 #include "records.h"
 #include "registry.h"
 #include "report.h"
@@ -423,7 +422,7 @@ void core_dispatch_watched(kern_box *box, int fd, uint32_t events, bool own)
     }
 }
 
-static void lose_worker(kern_box *box, const struct core_worker *worker)
+void core_lose_worker(kern_box *box, const struct core_worker *worker)
 {
     (void)snprintf(box->worker_lost, sizeof(box->worker_lost), "%s",
                    worker->owner->name); /* names are short */
@@ -436,23 +435,7 @@ static void on_worker(kern_box *box, struct core_worker *worker)
     (void)waitpid(worker->pid, NULL, 0);
     kern_close_fd(&worker->pidfd);
     worker->pid = 0;
-    lose_worker(box, worker);
-}
-
-/* Not in the callback that called for it: what guards kern against that callback would be the worker's as well. */
-static void start_called(kern_box *box)
-{
-    for (size_t i = 0; i < box->worker_count; i++) {
-        struct core_worker *worker = &box->worker[i];
-        struct kern_error error = {0};
-        if (!worker->called)
-            continue;
-        if (core_worker_start(box, worker, &error) == 0 && watch_fd(box, worker->pidfd, EPOLLIN) == 0)
-            continue;
-        kern_fail(&error, ENOMEM, "cannot watch the worker of plugin \"%s\"", worker->owner->name);
-        core_log_error(&error);
-        lose_worker(box, worker);
-    }
+    core_lose_worker(box, worker);
 }
 
 static bool is_worker(kern_box *box, int fd)
@@ -564,7 +547,7 @@ void core_supervise(kern_box *box)
             sys_call(SYS_epoll_pwait, box->epoll_fd, SYS_P(events), EVENTS_AT_ONCE, wait_time(box), 0, 8);
         for (long i = 0; i < count; i++)
             ended = dispatch(box, &events[i]) || ended;
-        start_called(box);
+        core_workers_start_called(box);
         if (box->executed && !box->swept)
             sweep(box);
         retry_relays(box);

@@ -8,6 +8,8 @@
 int core_supervise_prepare(kern_box *box, struct kern_error *err);
 /* Returns when the box has ended; its outer init may take a moment longer: core_launch_wait(). Never blocks on anything the box controls. */
 void core_supervise(kern_box *box);
+/* A box that lost this worker ends. */
+void core_lose_worker(kern_box *box, const struct core_worker *worker);
 /* Ends every process of the box, now. */
 void core_kill_box(kern_box *box);
 /* Sends `signal` to the command; where it would be lost on a PID 1 without a handler, kills instead and remembers which

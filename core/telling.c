@@ -185,6 +185,8 @@ static void tell(void *arg)
 void core_event(kern_box *box, const struct kern_event *event)
 {
     for (size_t i = 0; i < box->listener_count; i++) {
+        if (event->event >= KERN_EVENT_ENDED && !box->listener[i].owner->builtin)
+            continue; /* those of others know what plugin.h names */
         struct telling telling = {.box = box, .listener = &box->listener[i], .event = event};
         core_guard_callback(box, box->listener[i].owner, tell, &telling);
     }

@@ -5,6 +5,7 @@
 
 #include "cleanup.h"
 #include "log.h"
+#include "supervise.h"
 #include "sys.h"
 
 #include <kern/foundation.h>
@@ -12,8 +13,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -83,7 +86,7 @@ _Noreturn static void run(kern_box *box, struct core_worker *worker, pid_t paren
     _exit(worker->fn(box, owner->state, worker->fd, worker->count));
 }
 
-int core_worker_start(kern_box *box, struct core_worker *worker, struct kern_error *err)
+static int start(kern_box *box, struct core_worker *worker, struct kern_error *err)
 {
     pid_t parent = getpid();
     worker->called = false;
@@ -104,15 +107,47 @@ int core_workers_start(kern_box *box, struct kern_error *err)
     int failed = 0;
     for (size_t i = 0; failed == 0 && i < box->worker_count; i++)
         if (!box->worker[i].late)
-            failed = core_worker_start(box, &box->worker[i], err);
+            failed = start(box, &box->worker[i], err);
     return failed;
+}
+
+/* Not in the callback that called for it: what guards kern against that callback would be the worker's as well. */
+void core_workers_start_called(kern_box *box)
+{
+    for (size_t i = 0; i < box->worker_count; i++) {
+        struct core_worker *worker = &box->worker[i];
+        struct kern_error error = {0};
+        if (!worker->called)
+            continue;
+        int failed = start(box, worker, &error);
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = worker->pidfd};
+        if (failed == 0 && epoll_ctl(box->epoll_fd, EPOLL_CTL_ADD, worker->pidfd, &event) == 0)
+            continue;
+        if (failed == 0)
+            kern_fail(&error, errno, "cannot watch the worker of plugin \"%s\"", worker->owner->name);
+        core_log_error(&error);
+        core_lose_worker(box, worker);
+    }
 }
 
 void core_workers_end(kern_box *box)
 {
+    const struct kern_event ended = {.struct_size = sizeof(ended), .event = KERN_EVENT_ENDED};
+    if (box->executed)
+        core_event(box, &ended);
+    core_workers_start_called(box);
     for (size_t i = 0; i < box->worker_count; i++)
-        if (box->worker[i].pid > 0 && !is_log(box, &box->worker[i]))
+        if (box->worker[i].pid > 0 && box->worker[i].end_ms == 0 && !is_log(box, &box->worker[i]))
             (void)kill(box->worker[i].pid, SIGKILL); /* our child, not yet reaped */
+}
+
+/* One that was not done by then says so through kern: what it carried is lost. */
+static void wait_for_end(kern_box *box, const struct core_worker *worker)
+{
+    struct pollfd end = {.fd = worker->pidfd, .events = POLLIN};
+    if (worker->end_ms > 0 && poll(&end, 1, (int)worker->end_ms) == 0)
+        kern_warn(box, "what the box had sent last was not taken within %u ms of its end, and is lost",
+                  worker->end_ms);
 }
 
 void core_workers_stop(kern_box *box)
@@ -120,6 +155,7 @@ void core_workers_stop(kern_box *box)
     for (size_t i = 0; i < box->worker_count; i++) {
         struct core_worker *worker = &box->worker[i];
         if (worker->pid > 0) {
+            wait_for_end(box, worker);
             (void)kill(worker->pid, SIGKILL); /* our child, not yet reaped */
             (void)waitpid(worker->pid, NULL, 0);
         }

@@ -6,9 +6,10 @@
 
 /* All but the late ones. */
 int core_workers_start(kern_box *box, struct kern_error *err);
-/* One that was called for. */
-int core_worker_start(kern_box *box, struct core_worker *worker, struct kern_error *err);
-/* The box has ended: they begin to end beside what else is to be done then, all but the one that still writes the log. */
+/* Those that were called for. Where that fails, it is said, and the box is killed. */
+void core_workers_start_called(kern_box *box);
+/* The box has ended: they begin to end beside what else is to be done then, all but the one that still writes the log. The plugins are
+ * told before. */
 void core_workers_end(kern_box *box);
 void core_workers_stop(kern_box *box);
 

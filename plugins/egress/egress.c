@@ -172,10 +172,15 @@ static int is_port(const struct egress_state *state, uint32_t message, const voi
 static void on_event(kern_box *box, void *data, const struct kern_event *event)
 {
     struct egress_state *state = data;
-    if (event->event != KERN_EVENT_STARTED)
-        return;
-    egress_late_wait(box, state, &state->late, sizeof(struct egress_message), is_listening);
-    egress_late_wait(box, state, &state->publish.late, sizeof(uint32_t), is_port);
+    if (event->event == KERN_EVENT_STARTED) {
+        egress_late_wait(box, state, &state->late, sizeof(struct egress_message), is_listening);
+        egress_late_wait(box, state, &state->publish.late, sizeof(uint32_t), is_port);
+    } else if (event->event == KERN_EVENT_ENDED) {
+        if (state->active)
+            egress_late_end(box, &state->late);
+        if (state->publish.active)
+            egress_late_end(box, &state->publish.late);
+    }
 }
 
 static int egress_prepare(kern_box *box, void *data, struct kern_error *err)

@@ -31,6 +31,8 @@ struct listener {
 };
 
 struct world {
+    struct egress_source channel;
+    int ending; /* the box has */
     struct egress_loop loop;
     struct egress_relays relays;
     struct listener *listener;
@@ -310,9 +312,21 @@ static int adopt(struct world *world, const struct egress_publish *publish)
     return 0;
 }
 
-static int listen_all(struct world *world, uint32_t count)
+/* Nothing more is sent there: it is the end. */
+static void on_channel(struct egress_source *source, uint32_t events)
 {
-    int failed = 0;
+    struct world *world = (struct world *)(void *)((char *)source - offsetof(struct world, channel));
+    (void)events; /* whatever they are */
+    egress_loop_remove(&world->loop, source);
+    world->ending = 1;
+}
+
+static int listen_all(struct world *world, uint32_t count, int channel)
+{
+    world->channel = (struct egress_source){channel, on_channel};
+    world->relays.loop = &world->loop;
+    world->relays.box_serves = 1;
+    int failed = egress_loop_add(&world->loop, &world->channel, EPOLLIN);
     for (uint32_t i = 0; failed == 0 && i < count; i++)
         failed = egress_loop_add(&world->loop, &world->listener[i].source, EPOLLIN);
     return failed;
@@ -325,10 +339,9 @@ int32_t egress_publish_serve(const struct egress_publish *publish)
     egress_raise_limit();
     if (world == NULL || egress_loop_open(&world->loop) != 0 || adopt(world, publish) != 0 ||
         join(publish->late.far) != 0 || egress_confine() != 0 ||
-        listen_all(world, publish->ports->count) != 0)
+        listen_all(world, publish->ports->count, publish->late.far) != 0)
         return 1;
-    world->relays.loop = &world->loop;
-    for (;;) {
+    while (!world->ending) {
         int wait = egress_relays_turn(&world->relays, world->sessions.first != NULL ? TICK_MS : -1);
         if (egress_loop_turn(&world->loop, wait) != 0)
             return 1;
@@ -339,4 +352,7 @@ int32_t egress_publish_serve(const struct egress_publish *publish)
              (idle = egress_sessions_take_idle(&world->sessions, world->loop.now_ms)) != NULL;)
             end_session(world, idle);
     }
+    while (!egress_relays_finish(&world->relays))
+        continue;
+    return 0;
 }

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #define MOST_SOCKETS 400
+#define LAST_MS      2000 /* for what is on its way when the box ends */
 
 struct egress_held { /* one message */
     uint8_t bytes[sizeof(struct egress_message)];
@@ -30,11 +31,9 @@ static int has_room(uint32_t sockets)
 int egress_late_add(kern_box *box, struct egress_late *late, uint32_t sockets, kern_worker_fn fn,
                     const int32_t *fds, uint32_t count, struct kern_error *err)
 {
-    if (!has_room(sockets))
-        return kern_add_worker(box, fn, fds, count, err);
-    int failed = kern_add_late_worker(box, fn, fds, count, &late->worker, err);
-    late->waits = failed == 0;
-    return failed;
+    late->waits = has_room(sockets);
+    const struct kern_worker worker = {.fn = fn, .fds = fds, .count = count, .late = late->waits};
+    return kern_add_numbered_worker(box, &worker, &late->worker, err);
 }
 
 /* Everything is on the channel by now. Returns 0, or -EAGAIN past the last. */
@@ -121,6 +120,18 @@ void egress_late_call(kern_box *box, struct egress_late *late)
     else
         kern_end_box(box, "killed", "the box's sockets cannot be handed to its egress worker: %s",
                      strerror(-failed));
+}
+
+/* What the box sent and nobody has taken yet would have gone out after its end on any other network. Its end of the channel is how the
+ * worker hears of it. */
+void egress_late_end(kern_box *box, struct egress_late *late)
+{
+    struct epoll_event event;
+    if (late->bell >= 0 && epoll_wait(late->bell, &event, 1, 0) > 0)
+        egress_late_call(box, late);
+    if (late->bell < 0)
+        kern_let_worker_end(box, late->worker, LAST_MS);
+    kern_close_fd(&late->near);
 }
 
 void egress_late_clear(kern_box *box, struct egress_late *late)

@@ -17,6 +17,8 @@ int egress_late_add(kern_box *box, struct egress_late *late, uint32_t sockets, k
  * that fails. */
 void egress_late_wait(kern_box *box, const struct egress_state *state, struct egress_late *late,
                       size_t length, egress_wanted_fn wanted);
+/* The box has ended: the worker ends as well when it has carried what is on its way, which it begins to do if need be. */
+void egress_late_end(kern_box *box, struct egress_late *late);
 /* Ends the wait: puts the messages back and calls for the worker. */
 void egress_late_call(kern_box *box, struct egress_late *late);
 void egress_late_clear(kern_box *box, struct egress_late *late);

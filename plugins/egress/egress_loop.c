@@ -66,6 +66,12 @@ void egress_loop_close(struct egress_source *source)
     source->fd = -1;
 }
 
+void egress_loop_remove(struct egress_loop *loop, struct egress_source *source)
+{
+    (void)epoll_ctl(loop->epoll, EPOLL_CTL_DEL, source->fd, NULL); /* it was added */
+    egress_loop_close(source);
+}
+
 void egress_loop_discard(struct egress_loop *loop, struct egress_garbage *garbage)
 {
     garbage->next = loop->garbage;
@@ -96,6 +102,7 @@ int egress_loop_turn(struct egress_loop *loop, int timeout_ms)
     if (count < 0 && errno != EINTR)
         return -errno;
     loop->now_ms = egress_now_ms();
+    loop->events = count;
     for (int i = 0; i < count; i++) {
         struct egress_source *source = event[i].data.ptr;
         if (source->fd >= 0)

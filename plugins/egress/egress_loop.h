@@ -18,6 +18,7 @@ struct egress_loop {
     int epoll;
     int spare;        /* a descriptor to give up, see egress_loop_accept() */
     int64_t now_ms;   /* CLOCK_MONOTONIC, read once a round */
+    int events;       /* of the last round */
     int looks_around; /* before it sleeps: the last sleep was short */
     struct egress_garbage *garbage;
 };
@@ -29,6 +30,8 @@ int egress_loop_add(struct egress_loop *loop, struct egress_source *source, uint
 int egress_loop_accept(struct egress_loop *loop, int listener);
 /* Closes the descriptor; the memory of the source must live until the round is over. */
 void egress_loop_close(struct egress_source *source);
+/* The same for one that kern has a copy of: closing it does not end what is told of it. */
+void egress_loop_remove(struct egress_loop *loop, struct egress_source *source);
 void egress_loop_discard(struct egress_loop *loop, struct egress_garbage *garbage);
 /* One round. 0 or -errno. */
 int egress_loop_turn(struct egress_loop *loop, int timeout_ms);

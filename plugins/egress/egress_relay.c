@@ -9,7 +9,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define MANY 256 /* connections: with less, what they held is not worth a call */
+#define LOOK_MS 100
+#define MANY    256 /* connections: with less, what they held is not worth a call */
 
 void egress_tune(int fd, int near)
 {
@@ -77,6 +78,7 @@ void egress_relay_end(struct egress_relay *relay, int failed, int with_reset)
     egress_flow_clear(&relay->up);
     egress_flow_clear(&relay->down);
     relay->all->count--;
+    relay->all->done -= relay->done;
     if (relay->over != NULL)
         relay->over(relay, failed);
     if (!relay->ready) /* else the list of those that wait for their turn still leads here */
@@ -99,6 +101,10 @@ void egress_relay_pump(struct egress_relay *relay)
     if (relay->up.shut && relay->down.shut) {
         egress_relay_end(relay, 0, 0);
         return;
+    }
+    if (!relay->done && (relay->all->box_serves ? relay->down.shut : relay->up.shut)) {
+        relay->done = 1;
+        relay->all->done++;
     }
     if ((up == 1 || down == 1) && !relay->ready) {
         relay->ready = 1;
@@ -134,4 +140,11 @@ int egress_relays_turn(struct egress_relays *all, int otherwise)
             egress_relay_pump(relay);
     }
     return all->ready != NULL ? 0 : otherwise;
+}
+
+/* Connections that nobody has taken yet are events, too. */
+int egress_relays_finish(struct egress_relays *all)
+{
+    int failed = egress_loop_turn(all->loop, egress_relays_turn(all, all->loop->events > 0 ? 0 : LOOK_MS));
+    return failed != 0 || (all->loop->events <= 0 && all->ready == NULL && all->count == all->done);
 }

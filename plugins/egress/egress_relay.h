@@ -16,7 +16,7 @@ struct egress_relay {
     struct egress_garbage garbage; /* first */
     struct egress_relays *all;
     struct egress_relay *next_ready; /* those that had their share and have more */
-    uint8_t ready, ended, registered;
+    uint8_t ready, ended, registered, done;
     struct egress_side client, server;
     struct egress_flow up, down; /* client to server, server to client */
     /* Told once, when the connection is over; `failed` is 0 or the -errno of the flow that broke. The structure itself is freed
@@ -29,6 +29,8 @@ struct egress_relays {
     struct egress_pipes pipes;
     struct egress_relay *ready;
     uint32_t count, most; /* most: since memory was given back */
+    uint32_t done;        /* of them, so many have nothing more of the box's to carry */
+    uint8_t box_serves;   /* what the box says goes down */
 };
 
 /* Both sockets are connected and non-blocking; the relay owns them. */
@@ -38,6 +40,8 @@ void egress_relay_pump(struct egress_relay *relay);
 void egress_relay_end(struct egress_relay *relay, int failed, int reset);
 /* Another turn for those that had their share. Returns how long the loop may sleep: 0 or `otherwise`. */
 int egress_relays_turn(struct egress_relays *all, int otherwise);
+/* One more round for a worker whose box has ended. Returns 1 when nothing is left that the box had sent. */
+int egress_relays_finish(struct egress_relays *all);
 /* As every connection here wants it: TCP_NODELAY; keepalive when the other end is far, small buffers and no pacing when it is on
  * this machine. Before the connection: on a socket that is to connect, or on a listener, from which connections inherit it. Once
  * connected, a socket keeps the pacing that it began with. */

@@ -71,7 +71,8 @@ static void on_channel(struct egress_source *source, uint32_t events)
     if (receive(world) != 0) {
         if (!world->complete)
             _exit(1); /* kern names the worker that has ended */
-        egress_loop_close(source);
+        egress_loop_remove(&world->loop, source);
+        world->ending = 1;
     }
 }
 
@@ -97,6 +98,15 @@ static int open_world(struct egress_world *world, struct egress_state *state, in
     return failed != 0 ? failed : egress_loop_add(&world->loop, &world->channel, EPOLLIN);
 }
 
+static void tick(struct egress_world *world)
+{
+    if (world->loop.now_ms < world->next_tick_ms)
+        return;
+    world->next_tick_ms = world->loop.now_ms + TICK_MS;
+    egress_resolve_tick(&world->resolver);
+    egress_conn_tick(world);
+}
+
 int32_t egress_worker(kern_box *box, void *state, const int32_t *fds, uint32_t count)
 {
     struct egress_world *world = calloc(1, sizeof(*world));
@@ -104,14 +114,13 @@ int32_t egress_worker(kern_box *box, void *state, const int32_t *fds, uint32_t c
     egress_raise_limit();
     if (world == NULL || open_world(world, state, fds[0], fds[1]) != 0 || egress_confine() != 0)
         return 1;
-    for (;;) {
+    while (!world->ending) {
         int busy = world->waiting || world->resolver.lookup_count > 0;
         if (egress_loop_turn(&world->loop, egress_relays_turn(&world->relays, busy ? TICK_MS : -1)) != 0)
             return 1;
-        if (world->loop.now_ms < world->next_tick_ms)
-            continue;
-        world->next_tick_ms = world->loop.now_ms + TICK_MS;
-        egress_resolve_tick(&world->resolver);
-        egress_conn_tick(world);
+        tick(world);
     }
+    while (!egress_relays_finish(&world->relays))
+        tick(world);
+    return 0;
 }

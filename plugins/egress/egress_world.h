@@ -51,6 +51,7 @@ struct egress_world {
     struct egress_state *state;
     struct egress_source channel;
     int news, v6, complete;
+    int ending;                       /* the box has */
     int waiting;                      /* a connection has a deadline */
     struct egress_listener *listener; /* one for each slot */
     struct egress_seat *seat;         /* one for each place */

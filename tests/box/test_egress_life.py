@@ -2,6 +2,7 @@
 
 import json
 import os
+import queue
 import resource
 import subprocess
 import time
@@ -184,6 +185,46 @@ class Life(Egress):
     def is_sleep(pid, name):
         with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as file:
             return f"HOSTNAME={name}" in file.read()
+
+
+@as_root_and_user
+class Last(Egress):
+    """What a box sent goes out when it has ended, as from any other machine."""
+
+    def reader(self, port, before):
+        """A server that waits for `before` seconds, then reads to the end; tells how much it was."""
+        got = queue.SimpleQueue()
+
+        def serve(peer, index):
+            time.sleep(before)
+            while data := peer.recv(65536):
+                self.echo.seen[index] += data
+            got.put(self.echo.seen[index])
+        self.echo = self.server(WEB, port, serve)
+        return got
+
+    def test_more_than_the_server_has_taken(self):
+        got = self.reader(2527, 0.3)
+        script = "import os, socket; s = socket.create_connection(('web.example.com', 2527)); s.sendall(bytes(4000000)); os._exit(7)"
+        result = self.python(script, allow=["web.example.com:2527"])
+        self.assertEqual(result.code, 7, result)
+        self.assertNotIn("lost", result.err)
+        self.assertEqual(len(got.get(timeout=kerntest.PATIENCE)), 4000000)
+
+    def test_a_word_and_the_end(self):
+        """The box may be over before kern or the worker has heard of the connection."""
+        need("bash")
+        got = self.reader(2527, 0)
+        for number in range(20):
+            self.ran(self.direct("bash", "-c", f"echo {number} >/dev/tcp/{WEB}/2527", allow=[f"{WEB}/32:2527"]))
+            self.assertEqual(got.get(timeout=kerntest.PATIENCE), b"%d\n" % number)
+
+    def test_a_server_that_takes_nothing(self):
+        self.reader(2527, 5)
+        script = "import os, socket; s = socket.create_connection(('web.example.com', 2527)); s.sendall(bytes(4000000)); os._exit(0)"
+        result = self.python(script, allow=["web.example.com:2527"])
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("kern: warning: what the box had sent last was not taken within 2000 ms of its end, and is lost\n", result.err)
 
 
 @as_user

@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import time
 
 import egressworld
 import kerntest
@@ -169,6 +170,23 @@ class Ports(Published):
         running.signal(15)
         running.wait()
         socket.create_server(("127.0.0.1", 8080)).close()
+
+    def test_an_answer_and_the_end(self):
+        """The answer is more than lies between the two; the box has ended when it is read."""
+        kerntest.need("python3")
+        script = ("import os, socket\nserver = socket.create_server(('127.0.0.1', 80))\nprint('up', flush=True)\n"
+                  "peer, _ = server.accept()\npeer.recv(9)\npeer.sendall(bytes(4000000))\nprint('said', flush=True)\nos._exit(0)")
+        running = self.start("box", "-p8080:80", "--", "python3", "-c", script)
+        self.assertEqual(running.line(), "up\n")
+        with socket.create_connection(("127.0.0.1", 8080), kerntest.PATIENCE) as peer:
+            peer.sendall(b"hi")
+            self.assertEqual(running.line(), "said\n")
+            time.sleep(0.2)
+            total = 0
+            while data := peer.recv(65536):
+                total += len(data)
+        self.assertEqual(total, 4000000)
+        self.end(running)
 
     def test_along_with_egress(self):
         running = self.serving("tcp,127.0.0.1,80", ports=["8080:80"], options=["--egress-allow=none"])

@@ -245,12 +245,23 @@ void kern_report_call(kern_box *box, const char *name, const char *program, int3
 void *kern_companion(kern_box *box, const char *object, const char *function, struct kern_error *err);
 int32_t kern_privileged(const kern_box *box);
 int32_t kern_untrusted(const kern_box *box);
-/* prepare: as kern_add_worker, for one that may never be needed: it starts when kern_call_worker() asks for it by its number. That is
- * for callbacks in kern, from KERN_EVENT_STARTED on; the worker is there soon after the callback, with a copy of what the plugin's state
- * is then. A box whose worker cannot be started ends, as with one that was lost. */
-int kern_add_late_worker(kern_box *box, kern_worker_fn fn, const int32_t *fds, uint32_t count,
-                         uint32_t *ret_number, struct kern_error *err);
+/* prepare: as kern_add_worker, for one that has more to it than to begin before the box and to be killed after it. */
+struct kern_worker {
+    kern_worker_fn fn;
+    const int32_t *fds;
+    uint32_t count;
+    int32_t late; /* 1: it may never be needed, and starts when it is called for */
+};
+int kern_add_numbered_worker(kern_box *box, const struct kern_worker *worker, uint32_t *ret_number,
+                             struct kern_error *err);
+/* In kern, in callbacks from KERN_EVENT_STARTED on: have a late worker started. It is there soon after the callback, with a copy of what the
+ * plugin's state is then. A box whose worker cannot be started ends, as with one that was lost. */
 void kern_call_worker(kern_box *box, uint32_t number);
+/* For listeners of kern's own plugins: nothing of the box runs any more. Workers are killed next, and then teardown is called. */
+#define KERN_EVENT_ENDED 0x80000001u
+/* In that callback: the worker knows that it is to end, and has so many milliseconds for what it still carries; none when the box's own
+ * time was up. */
+void kern_let_worker_end(kern_box *box, uint32_t number, uint32_t ms);
 /* In a process of the caller's own that reads what strangers wrote, never in kern itself: a filter from now on, which takes away
  * the ways to other processes, to new programs and into the kernel, and all sockets. Sets no_new_privs. 0 or -errno. */
 #define KERN_CALLS_NETWORK 1u /* new sockets of the network; never local ones */
