@@ -269,9 +269,9 @@ struct kern_box {
     bool holds_notes;
 
     struct core_shared *shared;
-    struct core_guard *guard;            /* against hooks that crash or hang; NULL: none */
-    int report_fd, started_fd, alive_fd; /* the caller's; -1: none */
-    int report_folder;                   /* --report FILE: where the finished report takes the name */
+    struct core_guard *guard;                      /* against hooks that crash or hang; NULL: none */
+    int report_fd, started_fd, alive_fd, owner_fd; /* the caller's; -1: none */
+    int report_folder; /* --report FILE: where the finished report takes the name */
     char report_name[256];
     int disk_fd;       /* scratch on disk, or -1 */
     int child_disk_fd; /* the same, opened again in the box's mount namespace */

@@ -144,14 +144,19 @@ static void run(struct session *session)
     while (!session->ended) {
         bool keys = terminal->master >= 0 && !terminal->in.closed && terminal->in.length == 0;
         bool shows = terminal->master >= 0 && !terminal->out.closed && terminal->out.length == 0;
-        struct pollfd wait[4] = {{.fd = session->client, .events = POLLIN},
+        struct pollfd wait[5] = {{.fd = session->client, .events = POLLIN},
                                  {.fd = session->signal_fd, .events = POLLIN},
                                  {.fd = keys ? STDIN_FILENO : -1, .events = POLLIN},
-                                 {.fd = shows ? terminal->master : -1, .events = POLLIN}};
-        if (poll(wait, 4, wait_time(session)) < 0 && errno != EINTR)
+                                 {.fd = shows ? terminal->master : -1, .events = POLLIN},
+                                 {.fd = session->box->owner_fd, .events = 0}};
+        if (poll(wait, 5, wait_time(session)) < 0 && errno != EINTR)
             return;
         if (wait[1].revents != 0)
             on_signal(session);
+        if (wait[4].revents != 0) { /* nobody is left to hear of the command */
+            send_signal(session, SIGKILL);
+            kern_close_fd(&session->box->owner_fd);
+        }
         if (wait[2].revents != 0 || terminal->in.length > 0)
             core_terminal_input(terminal);
         if (wait[3].revents != 0 || terminal->out.length > 0)

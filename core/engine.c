@@ -41,13 +41,13 @@ void core_box_init(kern_box *box)
 {
     *box = (kern_box){0};
     int *const fds[] = {
-        &box->cgroup_fd,    &box->report_fd,       &box->started_fd,      &box->alive_fd,
-        &box->state_fd,     &box->run_fd,          &box->epoll_fd,        &box->channel_fd,
-        &box->signal_fd,    &box->control_fd,      &box->outer_pidfd,     &box->child_channel_fd,
-        &box->root_fd,      &box->proc_fd,         &box->kern_pidfd,      &box->ids_fd,
-        &box->ended_fd,     &box->maps_fd,         &box->disk_fd,         &box->report_folder,
-        &box->host_proc_fd, &box->terminal.master, &box->terminal.out_fd, &box->terminal.tap,
-        &box->sys_fd};
+        &box->cgroup_fd,        &box->report_fd,    &box->started_fd,      &box->alive_fd,
+        &box->owner_fd,         &box->state_fd,     &box->run_fd,          &box->epoll_fd,
+        &box->channel_fd,       &box->signal_fd,    &box->control_fd,      &box->outer_pidfd,
+        &box->child_channel_fd, &box->root_fd,      &box->proc_fd,         &box->kern_pidfd,
+        &box->ids_fd,           &box->ended_fd,     &box->maps_fd,         &box->disk_fd,
+        &box->report_folder,    &box->host_proc_fd, &box->terminal.master, &box->terminal.out_fd,
+        &box->terminal.tap,     &box->sys_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         *fds[i] = -1;
     box->place_fd = -1;
@@ -81,11 +81,11 @@ static void free_records(kern_box *box)
 
 void core_box_clear(kern_box *box)
 {
-    int *const fds[] = {&box->report_fd,  &box->started_fd,    &box->alive_fd,   &box->state_fd,
-                        &box->run_fd,     &box->epoll_fd,      &box->channel_fd, &box->signal_fd,
-                        &box->control_fd, &box->ids_fd,        &box->ended_fd,   &box->maps_fd,
-                        &box->disk_fd,    &box->report_folder, &box->kern_pidfd, &box->outer_pidfd,
-                        &box->place_fd,   &box->host_proc_fd,  &box->changes_fd};
+    int *const fds[] = {&box->report_fd,   &box->started_fd, &box->alive_fd,      &box->owner_fd,
+                        &box->state_fd,    &box->run_fd,     &box->epoll_fd,      &box->channel_fd,
+                        &box->signal_fd,   &box->control_fd, &box->ids_fd,        &box->ended_fd,
+                        &box->maps_fd,     &box->disk_fd,    &box->report_folder, &box->kern_pidfd,
+                        &box->outer_pidfd, &box->place_fd,   &box->host_proc_fd,  &box->changes_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         kern_close_fd(fds[i]);
     for (size_t i = 0; i < CORE_SPACES; i++)

@@ -111,7 +111,8 @@ static int collect_host(const kern_box *box, struct core_list *list, struct kern
 {
     int failed = 0;
     for (char **each = environ; failed == 0 && *each != NULL; each++)
-        if (strncmp(*each, "KERN_STARTED_FD=", 16) != 0 && strncmp(*each, "KERN_ALIVE_FD=", 14) != 0)
+        if (strncmp(*each, "KERN_STARTED_FD=", 16) != 0 && strncmp(*each, "KERN_ALIVE_FD=", 14) != 0 &&
+            strncmp(*each, "KERN_OWNER_FD=", 14) != 0)
             failed = core_list_add(list, *each);
     for (size_t i = 0; failed == 0 && i < box->env.count; i++)
         failed = core_list_add(list, box->env.item[i]);

@@ -104,9 +104,25 @@ static int open_report(kern_box *box, struct kern_error *err)
     return failed == 0 ? adopt(fd, "--report", &box->report_fd, err) : failed;
 }
 
+/* Any stream will do, kern's own standard error as well: nothing is written, it is watched for the end of whoever reads it. */
+static int adopt_owner(kern_box *box, struct kern_error *err)
+{
+    const char *text = getenv("KERN_OWNER_FD");
+    if (text == NULL || text[0] == '\0')
+        return 0;
+    int fd = -1;
+    if (!parse_fd(text, &fd))
+        return kern_refuse(err, 0, "cannot use KERN_OWNER_FD=\"%s\": not a descriptor number", text);
+    box->owner_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return box->owner_fd >= 0 ? 0
+                              : kern_refuse(err, errno, "cannot watch descriptor %d of KERN_OWNER_FD", fd);
+}
+
 int core_report_open(kern_box *box, struct kern_error *err)
 {
     int failed = open_report(box, err);
+    if (failed == 0)
+        failed = adopt_owner(box, err);
     if (failed == 0)
         failed = adopt_from_environment("KERN_ALIVE_FD", &box->alive_fd, err);
     return failed != 0 ? failed : adopt_from_environment("KERN_STARTED_FD", &box->started_fd, err);

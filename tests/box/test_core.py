@@ -3,6 +3,7 @@ command, --workdir, --timeout, --init, signals, and a box without a command."""
 
 import os
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -190,7 +191,26 @@ class Descriptors(BoxCase):
         result = self.box("true", options=["-v", "/no/such:/x"], alive=True)
         self.assertTrue(result.alive.strip(b"A"), result)
 
+    def test_an_owner_that_is_gone(self):
+        """Whoever reads that stream keeps the box's deadline; without it a box would live as long as its --timeout."""
+        for end in ("pipe", "socket"):
+            with self.subTest(end):
+                mine, theirs = os.pipe() if end == "pipe" else [s.detach() for s in socket.socketpair()]
+                running = self.start("box", "--", "sh", "-c", "trap '' TERM; echo on; sleep 60", env={"KERN_OWNER_FD": str(theirs)},
+                                     pass_fds=(theirs,))
+                os.close(theirs)
+                self.assertEqual(running.line(), "on\n")
+                time.sleep(0.2)
+                self.assertIsNone(running.process.poll())
+                os.close(mine)
+                self.assertEqual(running.wait(seconds=10).code, 137)
+        result = self.box("sh", "-c", "echo $KERN_OWNER_FD; sleep 0.1", env={"KERN_OWNER_FD": "2"})
+        self.assertEqual((result.code, result.out), (0, "\n"))
+
     def test_bad_numbers(self):
+        for value in ("x", "99", "-3", "3x"):
+            with self.subTest(f"KERN_OWNER_FD={value}"):
+                self.assert_failed(self.box("echo", "ran", env={"KERN_OWNER_FD": value}), 1, "KERN_OWNER_FD")
         for name in ("KERN_STARTED_FD", "KERN_ALIVE_FD"):
             for value in ("1", "x", "99", "-3", "3x"):
                 with self.subTest(f"{name}={value}"):

@@ -52,6 +52,20 @@ class ExecCase(LifeCase):
 
 
 @as_root_and_user
+class Owner(ExecCase):
+    def test_an_owner_that_is_gone(self):
+        name = self.detach("sleep", "60")
+        mine, theirs = os.pipe()
+        running = self.start("exec", name, "--", "sh", "-c", "trap '' TERM; echo on; sleep 60", env={"KERN_OWNER_FD": str(theirs)},
+                             pass_fds=(theirs,))
+        os.close(theirs)
+        self.assertEqual(running.line(), "on\n")
+        os.close(mine)
+        self.assertEqual(running.wait(seconds=10).code, 137)
+        self.assertEqual(self.sh(name, "echo alive"), "alive\n")
+
+
+@as_root_and_user
 class Same(ExecCase):
     def test_by_default(self):
         self.assert_same()
