@@ -166,7 +166,7 @@ export class SandboxError extends Error {
 /** The sandbox will not give that path to a box. */
 export class MountRefused extends SandboxError {}
 
-export function runCode(code: string, options?: SandboxOptions & { language?: Language }): Promise<ExecutionResult>;
+export function runCode(code: string, options?: SandboxOptions & { language?: Language; signal?: AbortSignal | null }): Promise<ExecutionResult>;
 export function withSandbox<T>(fn: (sandbox: Sandbox) => T | Promise<T>): Promise<T>;
 export function withSandbox<T>(options: SandboxOptions, fn: (sandbox: Sandbox) => T | Promise<T>): Promise<T>;
 

@@ -11,16 +11,18 @@ const DEFAULTS = { PYTHONPATH: "/workspace/.deps", MPLBACKEND: "Agg", MPLCONFIGD
 const PULL_LIMIT = 1800; // seconds
 const here = new Set();
 
-const succeeds = (kern, words) => new Promise((resolve) => {
-  const child = spawn(kern, words, { stdio: "ignore", timeout: PULL_LIMIT * 1000 });
+const succeeds = (kern, words, signal) => new Promise((resolve) => {
+  const child = spawn(kern, words, { stdio: "ignore", timeout: PULL_LIMIT * 1000, signal: signal ?? undefined });
   child.once("error", () => resolve(false)).once("exit", (code) => resolve(code === 0));
 });
 
-// Has an image brought here: what that takes is no call's time. Where it cannot be had, the first call says why.
-async function fetch(kern, image) {
+// Has an image brought here: what that takes is no call's time. Where it cannot be had, the first call says why. A signal
+// ends it, and its reason is thrown.
+async function fetch(kern, image, signal = null) {
   const key = `${kern}\0${image}`;
   if (image === "host" || here.has(key)) return;
-  if ((await succeeds(kern, ["inspect", image])) || (await succeeds(kern, ["pull", "--quiet", image]))) here.add(key);
+  if ((await succeeds(kern, ["inspect", image], signal)) || (await succeeds(kern, ["pull", "--quiet", image], signal))) here.add(key);
+  signal?.throwIfAborted();
 }
 
 // Words that set what every box has, unless `env` sets it. None of it is secret.

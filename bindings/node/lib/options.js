@@ -14,6 +14,7 @@ const PROFILE = /^[a-z][a-z0-9-]*:[A-Za-z0-9][A-Za-z0-9._-]*$/;
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
 const HOST_RULE = /^([^\s,/\x00-\x1f\x7f]+|[0-9a-fA-F.:[\]]+\/[0-9]+(:[0-9]+)?)$/; // the grammar itself is kern's to judge
 const USER = /^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$/;
+const ENV_NAME = /^[^ \t\r\n\v\f=#\0][^ \t\r\n\v\f=\0]*$/;
 const WORD = /^[^\s-][^\s]*$/;
 const OPTIONS = [
   "image", "setup", "workspace", "workspaceMaxBytes", "persist", "name", "persistTtlS", "memoryMb", "cpus", "pids", "timeoutS",
@@ -33,6 +34,12 @@ function show(value) {
 }
 
 const bad = (option, value, allowed) => new SandboxError(`${option}: ${show(value)} is not allowed: ${allowed}`);
+
+// Whether it can be told to anybody: a lone surrogate is in no encoding.
+const isText = (value) => !/\p{Cs}/u.test(value);
+
+// A number in words for kern, which takes no exponent; to the nearest millionth, the same from every language.
+const digits = (value) => value.toFixed(6).replace(/\.?0+$/, "");
 
 function number(option, value, low, high, unit, whole) {
   if (typeof value !== "number" || !Number.isFinite(value) || value < low || value > high || (whole && !Number.isInteger(value))) {
@@ -72,10 +79,11 @@ function environment(value) {
   if (value === null) return {};
   if (!isMap(value)) throw bad("env", value, "a mapping of names to strings");
   for (const [name, content] of Object.entries(value)) {
-    if (!/^[^\s=#\0][^\s=\0]*$/.test(name)) throw bad("env", name, "a name without white space, '=', NUL or a leading '#'");
+    if (!ENV_NAME.test(name) || !isText(name)) throw bad("env", name, "a name without white space, '=', NUL or a leading '#'");
     if (typeof content !== "string") throw new SandboxError(`env['${name}']: the value is a string, not ${typeof content}`);
     if (/[\n\r\0]/.test(content)) throw new SandboxError(`env['${name}']: a value may hold no newline and no NUL`);
-    if (content !== content.trimEnd()) {
+    if (!isText(content)) throw new SandboxError(`env['${name}']: a value is text, which lone surrogates are not`);
+    if (/[ \t\r\n\v\f]$/.test(content)) { // what is white space to kern
       throw new SandboxError(`env['${name}']: a value may not end with white space, which kern's env files do not keep`);
     }
   }
@@ -92,13 +100,15 @@ function scratch(value, memory, mounts) {
   for (const [target, size] of Object.entries(value)) {
     const clean = checkTarget(target, "tmpfs");
     if (/[:,]/.test(clean)) throw bad("tmpfs", target, "a target without ':' and ','");
+    if (clean === "/workspace" || mounts.some((mount) => mount.target === clean)) {
+      throw new MountRefused(`tmpfs: something else is mounted at ${clean} already`);
+    }
     if (clean.startsWith("/dev")) throw bad("tmpfs", target, "not below /dev: use mounts for /dev/shm");
     const match = typeof size === "string" ? /^([1-9][0-9]*)([kmgt])b?$/i.exec(size) : null;
     if (match === null) throw bad(`tmpfs['${target}']`, size, 'a size with its unit (k, m, g or t), such as "512m"');
     if (memory !== null && Number(match[1]) * UNITS[match[2].toLowerCase()] > memory * UNITS.m) {
       throw bad(`tmpfs['${target}']`, size, `at most memoryMb, ${memory} MiB: the bytes are charged to it`);
     }
-    if (mounts.some((mount) => mount.target === clean)) throw new MountRefused(`tmpfs: something else is mounted at ${clean} already`);
     found[clean] = size.toLowerCase();
   }
   return found;
@@ -229,7 +239,7 @@ function boxWords(options, forSetup) {
   if (options.image !== "host") found.push("--image", options.image);
   found.push("--ro");
   if (options.memoryMb !== null) found.push("--memory", `${options.memoryMb}m`);
-  if (options.cpus !== null) found.push("--cpus", String(options.cpus));
+  if (options.cpus !== null) found.push("--cpus", digits(options.cpus));
   found.push("--pids-limit", String(options.pids));
   if (options.requireLimits) found.push("--require-limits");
   else if (!options.enforceLimits) found.push("--allow-uncapped");
@@ -245,4 +255,4 @@ function boxWords(options, forSetup) {
   return found;
 }
 
-module.exports = { DEFAULT_IMAGE, DEFAULT_TMPFS_MB, boxWords, checkTimeout, makeOptions };
+module.exports = { DEFAULT_IMAGE, DEFAULT_TMPFS_MB, boxWords, checkTimeout, digits, isText, makeOptions };

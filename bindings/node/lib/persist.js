@@ -5,6 +5,7 @@
 const { execFile } = require("node:child_process");
 const { createHash } = require("node:crypto");
 const { SandboxError } = require("./errors.js");
+const { digits } = require("./options.js");
 const { Running } = require("./process.js");
 
 const LABEL = "kern-sandbox.posture";
@@ -73,7 +74,7 @@ class Resident {
   // Starts the box; what went wrong, or "".
   async _start(words) {
     const { options } = this.sandbox;
-    const more = ["--detach", "--init", "--label", `${LABEL}=${this.posture}`, "--timeout", String(options.persistTtlS)];
+    const more = ["--detach", "--init", "--label", `${LABEL}=${this.posture}`, "--timeout", digits(options.persistTtlS)];
     const file = this.sandbox._writeEnv();
     try {
       const done = await ask(this.kern, "box", this.name, ...words, ...more, ...(file ? ["--env-file", file.name] : []), "--", ...IDLE);
@@ -84,7 +85,7 @@ class Resident {
   }
 
   start(command, stdin, life) {
-    return new Running(this.kern, ["exec", this.name, "--workdir", "/workspace", "--timeout", String(life)], command, stdin, {}, null);
+    return new Running(this.kern, ["exec", this.name, "--workdir", "/workspace", "--timeout", digits(life)], command, stdin, {}, null);
   }
 }
 

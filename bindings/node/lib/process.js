@@ -104,7 +104,7 @@ class Running {
     this.exited = false;
     this.onExecuted = onExecuted;
     // Node itself reads all variables of its own process, behind these: a copy of them here would be one more.
-    const environment = { __proto__: process.env, ...env, KERN_ALIVE_FD: "4", KERN_STARTED_FD: undefined };
+    const environment = { __proto__: process.env, ...env, KERN_ALIVE_FD: "4", KERN_OWNER_FD: "2", KERN_STARTED_FD: undefined };
     this.waiting = new Set(); // a kernel's box is waited for at each cell: its one `done` would keep what each wait left on it
     try {
       this.files.push(memoryFile("kern-report"));

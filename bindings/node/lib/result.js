@@ -32,7 +32,7 @@ function splitStderr(text) {
   let mine = "";
   const notes = [];
   for (const line of text.match(/[^\n]*\n|[^\n]+/g) || []) {
-    const start = line.trimStart();
+    const start = line.replace(/^[ \t\r\v\f]+/, "");
     if (BENIGN.some((prefix) => start.startsWith(prefix))) notes.push(line.endsWith("\n") ? line.slice(0, -1) : line);
     else mine += line;
   }

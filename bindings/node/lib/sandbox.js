@@ -6,12 +6,13 @@ const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
 const { randomBytes } = require("node:crypto");
+const { threadId } = require("node:worker_threads");
 const driver = require("./driver.js");
 const image = require("./image.js");
 const { findKern } = require("./binary.js");
 const { SandboxError } = require("./errors.js");
 const { bindWords } = require("./mounts.js");
-const { DEFAULT_IMAGE, boxWords, checkTimeout, makeOptions } = require("./options.js");
+const { DEFAULT_IMAGE, boxWords, checkTimeout, digits, isText, makeOptions } = require("./options.js");
 const { Capture, Running } = require("./process.js");
 const { PycCache } = require("./pyc.js");
 const { ExecutionResult, classify, parseReport } = require("./result.js");
@@ -20,8 +21,33 @@ const { ARGUMENT_LIMIT, Workspace, removeTree } = require("./workspace.js");
 
 const LANGUAGES = { python: ["python3", ".py"], bash: ["bash", ".sh"], sh: ["sh", ".sh"], node: ["node", ".js"] };
 const BACKSTOP = 5; // seconds that kern's own deadline lies behind this side's
-const CALL_OPTIONS = ["language", "timeoutS", "onStdout", "onStderr", "signal"];
+const CALL_OPTIONS = ["timeoutS", "onStdout", "onStderr", "signal"];
+const CODE_OPTIONS = ["language", ...CALL_OPTIONS];
 let number = 0;
+const nextName = () => `kern-${process.pid}-${threadId ? `${threadId}-` : ""}${++number}`; // each thread counts for itself
+
+// What a callback throws, now or later, is its own business.
+function tell(callback, value) {
+  try {
+    callback(value)?.then?.(undefined, () => {});
+  } catch {
+    // see above
+  }
+}
+
+// It gets a copy: what it does to the bytes is not the result's.
+const feedOf = (callback) => (callback ? (data) => tell(callback, Buffer.from(data)) : null);
+
+function checkCode(code) {
+  if (typeof code !== "string") throw new SandboxError(`code: a string is needed, not ${typeof code}`);
+  if (code.includes("\0")) throw new SandboxError("code: it has a NUL character");
+  if (!isText(code)) throw new SandboxError("code: it has a lone surrogate, which is no text");
+}
+
+function checkSignal(signal) {
+  if (signal !== null && !(signal instanceof AbortSignal)) throw new SandboxError("signal: an AbortSignal is needed");
+  signal?.throwIfAborted();
+}
 
 // The workspace around one call: what changed, and whether it grew too large.
 class Track {
@@ -69,19 +95,23 @@ class Sandbox {
 
   // Finds kern, makes the workspace, has the image brought here, runs `setup`. A second call does nothing.
   async open() {
-    this.#opening ??= this.#open();
+    return this._open(null);
+  }
+
+  async _open(signal) {
+    this.#opening ??= this.#open(signal);
     await this.#opening;
     return this;
   }
 
-  async #open() {
+  async #open(signal) {
     try {
       this.#kern = findKern();
       this.#workspace = new Workspace(this.options.workspace);
-      await image.fetch(this.#kern, this.options.image);
+      await image.fetch(this.#kern, this.options.image, signal);
       if (!this.#workspace.mine) this.#first = this.#workspace.seen();
       if (this.options.user !== null) await require("./user.js").share(this, this.#workspace.path);
-      if (this.options.setup !== null) await this.#runSetup(this.options.setup);
+      if (this.options.setup !== null) await this.#runSetup(this.options.setup, signal);
       this.#words = this.#boxWords(false);
       if (this.options.persist) this.#resident = await require("./persist.js").Resident.open(this, this.#words);
       if (this.options.prewarm) this.#pool = new Pool(this, this.options.prewarm);
@@ -136,7 +166,7 @@ class Sandbox {
   // Runs a program text. The value of a last expression, what display() was given and open figures are `results`.
   async runCode(code, call = {}) {
     const workspace = this.#need();
-    const { feeds, timeoutS, language, signal } = this._callOptions(code, call);
+    const { feeds, timeoutS, language, signal } = this._callOptions(code, call, CODE_OPTIONS);
     const [binary, suffix] = LANGUAGES[language];
     if (language === "node" && this.options.image === DEFAULT_IMAGE) {
       return new ExecutionResult({
@@ -165,7 +195,9 @@ class Sandbox {
       throw new SandboxError(`run: ${JSON.stringify(command)} is not a list of words; for a shell: run(["sh", "-c", ...])`);
     }
     for (const word of command) {
-      if (typeof word !== "string" || word.includes("\0")) throw new SandboxError(`run: ${JSON.stringify(word)} is not a word: strings without NUL are`);
+      if (typeof word !== "string" || word.includes("\0") || !isText(word)) {
+        throw new SandboxError(`run: ${JSON.stringify(word)} is not a word: strings without NUL and lone surrogates are`);
+      }
     }
     const { feeds, timeoutS, signal } = this._callOptions("", call);
     return this.#run([...command], timeoutS, feeds, null, signal);
@@ -178,25 +210,23 @@ class Sandbox {
     return Kernel._open(this);
   }
 
-  _callOptions(code, call) {
-    if (typeof code !== "string") throw new SandboxError(`code: a string is needed, not ${typeof code}`);
-    if (code.includes("\0")) throw new SandboxError("code: it has a NUL character");
+  _callOptions(code, call, known = CALL_OPTIONS) {
+    checkCode(code);
     if (typeof call !== "object" || call === null) throw new SandboxError("the options of a call are an object");
     for (const name of Object.keys(call)) {
-      if (!CALL_OPTIONS.includes(name)) throw new SandboxError(`${name}: a call has no such option, only ${CALL_OPTIONS.join(", ")}`);
+      if (!known.includes(name)) throw new SandboxError(`${name}: this call has no such option, only ${known.join(", ")}`);
     }
     const { language = "python", timeoutS, onStdout, onStderr, signal = null } = call;
-    if (!Object.hasOwn(LANGUAGES, language)) throw new SandboxError(`language: '${language}' is none of ${Object.keys(LANGUAGES).join(", ")}`);
+    if (typeof language !== "string" || !Object.hasOwn(LANGUAGES, language)) throw new SandboxError(`language: '${language}' is none of ${Object.keys(LANGUAGES).join(", ")}`);
     for (const [name, value] of Object.entries({ onStdout, onStderr })) {
       if (value !== undefined && value !== null && typeof value !== "function") throw new SandboxError(`${name}: a function is needed, not ${typeof value}`);
     }
-    if (signal !== null && !(signal instanceof AbortSignal)) throw new SandboxError("signal: an AbortSignal is needed");
-    signal?.throwIfAborted();
+    checkSignal(signal);
     return {
       language,
       signal,
       timeoutS: timeoutS === undefined ? this.options.timeoutS : checkTimeout(timeoutS),
-      feeds: [onStdout ?? this.options.onStdout, onStderr ?? this.options.onStderr],
+      feeds: [feedOf(onStdout ?? this.options.onStdout), feedOf(onStderr ?? this.options.onStderr)],
     };
   }
 
@@ -252,7 +282,7 @@ class Sandbox {
   _start(command, stdin, life) {
     this.#need();
     if (this.#resident !== null) return this.#resident.start(command, stdin, life);
-    return this._spawn(["box", `kern-${process.pid}-${++number}`, ...this.#words, ...this.#pyc.words(), "--timeout", String(life)], command, stdin);
+    return this._spawn(["box", nextName(), ...this.#words, ...this.#pyc.words(), "--timeout", digits(life)], command, stdin);
   }
 
   // Starts kern with the sandbox's environment in a private file, which is gone again when kern has read it.
@@ -274,13 +304,19 @@ class Sandbox {
     if (entries.length === 0) return null;
     const name = path.join(os.tmpdir(), `kern-env-${process.pid}-${randomBytes(8).toString("hex")}`);
     const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;
-    const fd = fs.openSync(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+    const remove = () => fs.rmSync(name, { force: true });
     try {
-      fs.writeFileSync(fd, entries.map(([key, value]) => `${key}=${value}\n`).join(""));
-    } finally {
-      fs.closeSync(fd);
+      const fd = fs.openSync(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+      try {
+        fs.writeFileSync(fd, entries.map(([key, value]) => `${key}=${value}\n`).join(""));
+      } finally {
+        fs.closeSync(fd);
+      }
+    } catch (problem) {
+      remove();
+      throw new SandboxError(`env: cannot write its file: ${problem.message}; TMPDIR names where temporary files go`);
     }
-    return { name, remove: () => fs.rmSync(name, { force: true }) };
+    return { name, remove };
   }
 
   #boxWords(forSetup) {
@@ -292,7 +328,7 @@ class Sandbox {
     return [...words, ...image.environment(this)];
   }
 
-  async #runSetup(setup) {
+  async #runSetup(setup, signal) {
     this.#need().makeDeps();
     const pip = "pip install ";
     let text = setup.trim();
@@ -300,10 +336,10 @@ class Sandbox {
     const limit = Math.max(this.options.timeoutS, 120);
     const [out, err] = [new Capture(this.options.maxOutputBytes), new Capture(this.options.maxOutputBytes)];
     const begin = process.hrtime.bigint();
-    const words = ["box", `kern-${process.pid}-${++number}`, ...this.#boxWords(true), "--timeout", String(limit + BACKSTOP)];
+    const words = ["box", nextName(), ...this.#boxWords(true), "--timeout", digits(limit + BACKSTOP)];
     const running = this._spawn(words, ["sh", "-c", text], null);
     running.attach(out, err);
-    const code = await running.drain(limit * 1000, null, null);
+    const code = await running.drain(limit * 1000, null, null, signal);
     const result = this._result(out, err, begin, [], false);
     this._judge(result, running, code, limit, "sh", null);
     if (!result.success) {
@@ -353,13 +389,7 @@ class Sandbox {
     for (const kind of ["host", "device"]) {
       for (const found of result.denied[`${kind}s`] || []) events.push({ kind, count: 1, ...(typeof found === "object" ? found : { name: found }) });
     }
-    for (const event of events) {
-      try {
-        callback(event);
-      } catch {
-        // what a callback throws is its own business
-      }
-    }
+    for (const event of events) tell(callback, event);
   }
 
   // ---- The workspace
@@ -403,8 +433,17 @@ async function withSandbox(options, fn) {
 
 // Runs one program text in a sandbox of its own.
 async function runCode(code, options = {}) {
-  const { language, ...rest } = options;
-  return withSandbox(rest, (sandbox) => sandbox.runCode(code, language === undefined ? {} : { language }));
+  checkCode(code);
+  if (typeof options !== "object" || options === null) throw new SandboxError("options: an object is needed");
+  const { language, signal = null, ...rest } = options;
+  checkSignal(signal);
+  const sandbox = new Sandbox(rest);
+  try {
+    await sandbox._open(signal);
+    return await sandbox.runCode(code, { signal, ...(language === undefined ? {} : { language }) });
+  } finally {
+    await sandbox.close();
+  }
 }
 
 module.exports = { Sandbox, runCode, withSandbox };

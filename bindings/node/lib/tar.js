@@ -3,6 +3,7 @@
 
 const zlib = require("node:zlib");
 const { SandboxError } = require("./errors.js");
+const names = require("./names.js");
 
 const BLOCK = 512;
 const INFLATED_LIMIT = 2 ** 30;
@@ -31,7 +32,7 @@ function padded(data) {
 }
 
 function record(key, value) {
-  const tail = Buffer.from(` ${key}=${value}\n`, "utf8");
+  const tail = Buffer.concat([Buffer.from(` ${key}=`), names.toBytes(String(value)), Buffer.from("\n")]);
   let length = tail.length;
   while (String(length).length + tail.length !== length) length = String(length).length + tail.length;
   return Buffer.concat([Buffer.from(String(length), "latin1"), tail]);
@@ -42,7 +43,8 @@ function pack(files) {
   const parts = [];
   for (const [name, data] of files) {
     if (Buffer.byteLength(name) > 100 || /[^\x20-\x7e]/.test(name) || data.length >= 8 ** 11) {
-      const body = Buffer.concat([record("path", name), ...(data.length >= 8 ** 11 ? [record("size", data.length)] : [])]);
+      const binary = names.isOdd(name) ? [record("hdrcharset", "BINARY")] : [];
+      const body = Buffer.concat([...binary, record("path", name), ...(data.length >= 8 ** 11 ? [record("size", data.length)] : [])]);
       parts.push(header("././@PaxHeader", body.length, "x"), ...padded(body));
     }
     const short = Buffer.from(name, "utf8").subarray(0, 100).toString("latin1").replace(/[^\x20-\x7e]/g, "_");
@@ -80,7 +82,7 @@ function paxRecords(body) {
     const space = body.indexOf(0x20, at);
     const length = space < 0 ? NaN : Number(body.toString("latin1", at, space));
     if (!Number.isInteger(length) || length < 5 || at + length > body.length) refuse("bad pax record");
-    const text = body.toString("utf8", space + 1, at + length - 1);
+    const text = names.fromBytes(body.subarray(space + 1, at + length - 1));
     const equals = text.indexOf("=");
     if (equals < 1) refuse("bad pax record");
     found[text.slice(0, equals)] = text.slice(equals + 1);
@@ -125,11 +127,11 @@ function unpack(packed) {
     }
     if (type === "g") continue;
     if (type === "L") {
-      long = field(data, 0, data.length).toString("utf8");
+      long = names.fromBytes(field(data, 0, data.length));
       continue;
     }
-    const prefix = block.toString("latin1", 257, 262) === "ustar" ? field(block, 345, 155).toString("utf8") : "";
-    const short = field(block, 0, 100).toString("utf8");
+    const prefix = block.toString("latin1", 257, 262) === "ustar" ? names.fromBytes(field(block, 345, 155)) : "";
+    const short = names.fromBytes(field(block, 0, 100));
     const name = pax.path ?? long ?? (prefix ? `${prefix}/${short}` : short);
     pax = {};
     long = null;
@@ -143,4 +145,4 @@ function unpack(packed) {
   return members;
 }
 
-module.exports = { pack, unpack };
+module.exports = { INFLATED_LIMIT, pack, unpack };

@@ -14,14 +14,18 @@ const { Capture } = require("./process.js");
 
 const LIFE = 86400; // seconds after which kern ends a kernel's box, whatever became of this process
 const POOL_LIFE = 600; // the same for a box that waits in a pool
+const BETWEEN = 1 << 16;
 const QUIET = 30; // milliseconds without a call before a pool refills: a refill within a burst would compete for the CPU
 
 // A pair of connected sockets, which Node has no call for: a listener in a private folder, gone again at once.
 async function socketPair() {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "kern-socket-"));
-  const name = path.join(folder, "s");
   const server = net.createServer({ pauseOnConnect: false });
+  let folder = null;
+  let fd = -1;
   try {
+    folder = fs.mkdtempSync(path.join(os.tmpdir(), "kern-socket-"));
+    fd = fs.openSync(folder, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY);
+    const name = `/proc/self/fd/${fd}/s`; // a socket's name has room for 107 bytes, whatever TMPDIR is
     await new Promise((resolve, reject) => server.once("error", reject).listen(name, resolve));
     const accepted = new Promise((resolve) => server.once("connection", resolve));
     const theirs = net.connect(name);
@@ -31,7 +35,8 @@ async function socketPair() {
     throw new SandboxError(`cannot make a socket for the box: ${problem.code || problem.message}`);
   } finally {
     server.close();
-    fs.rmSync(folder, { recursive: true, force: true });
+    if (fd >= 0) fs.closeSync(fd);
+    if (folder !== null) fs.rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -81,6 +86,7 @@ class WarmBox {
     const box = new WarmBox();
     box.socket = mine;
     box.parser = null;
+    box.between = [];
     mine.on("error", () => {});
     mine.on("data", (data) => box._take(data));
     mine.write(driver.warmUp());
@@ -101,6 +107,12 @@ class WarmBox {
     if (this.parser.end !== null || this.parser.broken) this.answer("answered");
   }
 
+  // What comes until the next cell, of a process that one left behind, is that cell's; as much of it as a pipe holds.
+  _idle() {
+    this.between = [new Capture(BETWEEN), new Capture(BETWEEN)];
+    this.running.attach(...this.between);
+  }
+
   get ended() {
     return this.running.exited;
   }
@@ -118,6 +130,7 @@ class WarmBox {
     const outs = feeds.map((feed) => new Marked(limit, mark, feed));
     const track = sandbox._track();
     this.running.attach(outs[0], outs[1]);
+    for (const [index, late] of this.between.entries()) for (const data of [...late.head, ...late.tail]) outs[index].add(data);
     const answered = new Promise((resolve) => (this.answer = resolve));
     this.socket.write(driver.cell(kind, code, mark));
     let how = await this.running.drain(timeoutS * 1000, track.check, answered, signal);
@@ -130,6 +143,7 @@ class WarmBox {
     }
     for (const out of outs) out.finish();
     this.parser = null;
+    this._idle();
     const result = sandbox._result(outs[0], outs[1], begin, parser.results, parser.dropped);
     track.finish(result);
     if (how === "answered") {

@@ -6,8 +6,10 @@
 const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
+const { spawnSync } = require("node:child_process");
 const { randomBytes } = require("node:crypto");
 const { SandboxError } = require("./errors.js");
+const names = require("./names.js");
 const tar = require("./tar.js");
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = fs.constants;
@@ -15,11 +17,27 @@ const DEPS = ".deps";
 const CODE_PREFIX = ".kern-code-";
 const ARGUMENT_LIMIT = 128 << 10; // the kernel's limit for one argument
 
-const under = (fd, name) => `/proc/self/fd/${fd}/${name}`;
+const DEPTH_LIMIT = 200; // folders: each that is open costs a descriptor, and what a box made decides how many
+
+function under(fd, name) {
+  const file = `/proc/self/fd/${fd}/${name}`;
+  return names.isOdd(name) ? names.toBytes(file) : file;
+}
+
+// What a directory holds, with names that lead to it, whatever bytes they are.
+function entriesOf(fd) {
+  const place = `/proc/self/fd/${fd}/.`;
+  const found = fs.readdirSync(place, { withFileTypes: true });
+  if (!found.some((entry) => entry.name.includes("\ufffd"))) return found;
+  return fs.readdirSync(place, { withFileTypes: true, encoding: "buffer" }).map((entry) => ({
+    name: names.fromBytes(entry.name), isDirectory: () => entry.isDirectory(), isFile: () => entry.isFile(),
+  }));
+}
 
 function partsOf(file) {
   if (typeof file !== "string") throw new SandboxError(`a path in the workspace is a string, not ${typeof file}`);
   if (file.includes("\0")) throw new SandboxError(`${JSON.stringify(file)} is not a usable path`);
+  if (names.isOdd(file)) names.toBytes(file);
   const text = file.startsWith("/workspace/") ? file.slice("/workspace/".length) : file;
   if (text.startsWith("/")) throw new SandboxError(`'${text}' leaves the workspace: give a path relative to it`);
   const parts = text.split("/").filter((part) => part !== "" && part !== ".");
@@ -30,7 +48,11 @@ function partsOf(file) {
 class Workspace {
   constructor(folder) {
     this.mine = folder === null;
-    this.path = this.mine ? fs.mkdtempSync(path.join(fs.realpathSync(os.tmpdir()), "kern-workspace-")) : folder;
+    try {
+      this.path = this.mine ? fs.mkdtempSync(path.join(fs.realpathSync(os.tmpdir()), "kern-workspace-")) : folder;
+    } catch (problem) {
+      throw new SandboxError(`workspace: cannot make a temporary one: ${problem.message}; TMPDIR names where they go`);
+    }
     this.counter = 0;
     try {
       this.fd = fs.openSync(this.path, O_RDONLY | O_DIRECTORY);
@@ -94,6 +116,7 @@ class Workspace {
   }
 
   write(file, data) {
+    if (typeof data === "string" && names.isOdd(data)) throw new SandboxError("writeFile: the data has a lone surrogate, which is no text");
     const bytes = typeof data === "string" ? Buffer.from(data, "utf8") : data;
     if (!(bytes instanceof Uint8Array)) throw new SandboxError(`writeFile: the data is a string or bytes, not ${typeof data}`);
     const fd = this._open(file, O_WRONLY | O_CREAT);
@@ -162,14 +185,16 @@ class Workspace {
     }
   }
 
-  *_walk(fd, prefix, hide) {
-    for (const entry of fs.readdirSync(`/proc/self/fd/${fd}/.`, { withFileTypes: true })) {
+  *_walk(fd, prefix, hide, depth) {
+    for (const entry of entriesOf(fd)) {
       if (hide && prefix === "" && (entry.name === DEPS || entry.name.startsWith(CODE_PREFIX))) continue;
       try {
-        if (entry.isDirectory()) {
+        if (entry.isDirectory() && depth === DEPTH_LIMIT) {
+          yield [prefix + entry.name, null];
+        } else if (entry.isDirectory()) {
           const below = fs.openSync(under(fd, entry.name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
           try {
-            yield* this._walk(below, `${prefix}${entry.name}/`, hide);
+            yield* this._walk(below, `${prefix}${entry.name}/`, hide, depth + 1);
           } finally {
             fs.closeSync(below);
           }
@@ -182,13 +207,16 @@ class Workspace {
     }
   }
 
+  // Every file; and every folder that is too deep to look into, with null.
   walk(hide) {
-    return this._walk(this.fd, "", hide);
+    return this._walk(this.fd, "", hide, 0);
   }
 
   seen() {
     const found = new Map();
-    for (const [name, info] of this.walk(true)) found.set(name, { key: `${info.ctimeNs} ${info.size} ${info.ino}`, size: Number(info.size) });
+    for (const [name, info] of this.walk(true)) {
+      if (info !== null) found.set(name, { key: `${info.ctimeNs} ${info.size} ${info.ino}`, size: Number(info.size) });
+    }
     return found;
   }
 
@@ -209,16 +237,32 @@ class Workspace {
     return Workspace._sorted([...this.seen()].map(([name, now]) => ({ path: name, size: now.size, change: before.has(name) ? "modified" : "created" })));
   }
 
+  // The bytes on disk; what is too deep to look into counts as more than any limit.
   size() {
     let sum = 0;
-    for (const [, info] of this.walk(false)) sum += Number(info.blocks) * 512;
+    for (const [, info] of this.walk(false)) sum += info === null ? Infinity : Number(info.blocks) * 512;
     return sum;
+  }
+
+  // What a snapshot has: nothing is left out of one in silence, and none is made that restore() would refuse.
+  _toKeep() {
+    const kept = [];
+    let size = 0;
+    for (const [name, info] of this.walk(false)) {
+      if (info === null) throw new SandboxError(`snapshot: '${name.slice(0, 80)}'... is below more than ${DEPTH_LIMIT} folders`);
+      if (name.startsWith(CODE_PREFIX)) continue;
+      kept.push(name);
+      size += Number(info.size) + 2048;
+    }
+    if (size > tar.INFLATED_LIMIT) {
+      throw new SandboxError(`snapshot: the workspace has more than ${tar.INFLATED_LIMIT / 2 ** 20} MiB, which restore would refuse`);
+    }
+    return kept.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
   }
 
   snapshot(destination) {
     const files = [];
-    for (const [name] of [...this.walk(false)].sort((a, b) => Buffer.compare(Buffer.from(a[0]), Buffer.from(b[0])))) {
-      if (name.startsWith(CODE_PREFIX)) continue;
+    for (const name of this._toKeep()) {
       try {
         files.push([name, this.read(name)]);
       } catch {
@@ -293,7 +337,8 @@ function removeTree(folder) {
   try {
     fs.rmSync(folder, { recursive: true, force: true });
   } catch {
-    // somebody else's files: they stay
+    // somebody else's files, or so deep a tree that Node cannot name what is in it
+    for (const [program, ...words] of [["chmod", "-R", "u+rwx"], ["rm", "-rf"]]) spawnSync(program, [...words, "--", folder], { stdio: "ignore" });
   }
 }
 

@@ -6,7 +6,8 @@ const assert = require("node:assert");
 const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
-const { execFileSync, spawnSync } = require("node:child_process");
+const { execFileSync, spawn, spawnSync } = require("node:child_process");
+const { Worker } = require("node:worker_threads");
 const { afterEach, beforeEach, test } = require("node:test");
 process.env.KERN_BIN ??= process.env.KERN;
 const kern = require("../lib/index.js");
@@ -175,6 +176,80 @@ test("a signal ends the call", async () => {
     await refused(() => sandbox.run(["true"], { signal: 5 }), /AbortSignal/);
     assert.equal((await sandbox.run(["echo", "x"], { signal: new AbortController().signal })).stdout, "x\n");
   });
+});
+
+test("a call of its own is ended by a signal, and refuses what is none", async () => {
+  const begin = Date.now();
+  await assert.rejects(kern.runCode("while True: pass", { ...HOST, signal: AbortSignal.timeout(400) }), /timeout/);
+  await assert.rejects(kern.runCode("1", { ...HOST, setup: "sleep 60", signal: AbortSignal.timeout(400) }), /timeout/);
+  assert.ok(Date.now() - begin < 20000);
+  await refused(() => kern.runCode("1", { ...HOST, signal: 5 }), /AbortSignal/);
+  for (const options of [null, 5, "host"]) await refused(() => kern.runCode("1", options), /options/);
+  await kern.withSandbox(HOST, async (sandbox) => {
+    const kernel = await sandbox.kernel();
+    await refused(() => kernel.runCode("1", { language: "sh" }), /language: this call has no such option/);
+    await refused(() => sandbox.run(["true"], { language: "sh" }), /language: this call has no such option/);
+  });
+});
+
+test("a callback that rejects later, or writes to what it gets, does nothing to the call", async () => {
+  const result = await kern.runCode("print(1)", { ...HOST, onStdout: async (data) => { data.fill(88); throw new Error("later"); } });
+  assert.equal(result.stdout, "1\n");
+  await kern.runCode("import ctypes; ctypes.CDLL(None).ptrace(0, 0, 0, 0)", { ...HOST, onBlocked: () => Promise.reject(new Error("later")) });
+  await sleep(20);
+});
+
+test("several threads at once", async () => {
+  const file = JSON.stringify(path.resolve(__dirname, "../lib/index.js"));
+  const code = `const kern = require(${file}); const { parentPort } = require("node:worker_threads");
+    Promise.all([1, 2, 3].map(() => kern.runCode("import time; time.sleep(0.3); print(1)", { image: "host" })))
+      .then((found) => parentPort.postMessage(found.map((r) => r.stdout + (r.fault ? r.fault.message : ""))))`;
+  const all = await Promise.all([1, 2, 3].map(() => new Promise((resolve, reject) => {
+    const worker = new Worker(code, { eval: true });
+    worker.once("message", (found) => worker.terminate().then(() => resolve(found)));
+    worker.once("error", reject);
+  })));
+  assert.deepEqual(all, Array(3).fill(Array(3).fill("1\n")));
+});
+
+test("a place for temporary files that is long, and one that is none", async () => {
+  const usual = process.env.TMPDIR;
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "kern-long-"));
+  const long = path.join(folder, "x".repeat(200));
+  fs.mkdirSync(long);
+  try {
+    process.env.TMPDIR = long;
+    await kern.withSandbox(HOST, async (sandbox) => assert.equal((await (await sandbox.kernel()).runCode("1 + 1")).results[0].text, "2"));
+    process.env.TMPDIR = path.join(folder, "nothing");
+    await refused(() => kern.runCode("1", HOST), /workspace: cannot make.*TMPDIR/);
+  } finally {
+    process.env.TMPDIR = usual ?? "/tmp";
+    if (usual === undefined) delete process.env.TMPDIR;
+    fs.rmSync(folder, { recursive: true });
+  }
+});
+
+test("a client that is killed leaves no box", async () => {
+  for (const call of ["sandbox.runCode(code)", "sandbox.kernel().then((kernel) => kernel.runCode(code))"]) {
+    const code = `const kern = require(${JSON.stringify(path.resolve(__dirname, "../lib/index.js"))});
+      const code = "open('on', 'w').close()\\nwhile True: pass";
+      kern.withSandbox({ image: "host", timeoutS: 80 }, (sandbox) => { console.log(sandbox.workspace); return ${call}; });`;
+    const client = spawn(process.execPath, ["-e", code], { stdio: ["ignore", "pipe", "inherit"] });
+    const folder = await new Promise((resolve) => client.stdout.once("data", (data) => resolve(data.toString().trim())));
+    for (let i = 0; i < 500 && !fs.existsSync(path.join(folder, "on")); i++) await sleep(20);
+    const there = () => fs.readdirSync("/proc").filter((pid) => {
+      try {
+        return /^\d+$/.test(pid) && fs.readFileSync(`/proc/${pid}/cmdline`, "latin1").includes(`src=${folder},dst=`);
+      } catch {
+        return false;
+      }
+    });
+    assert.notEqual(there().length, 0);
+    client.kill("SIGKILL");
+    for (let i = 0; i < 500 && there().length; i++) await sleep(20);
+    assert.deepEqual(there(), []);
+    fs.rmSync(folder, { recursive: true });
+  }
 });
 
 test("a box that somebody stops is killed", async () => {

@@ -78,6 +78,7 @@ class Case {
   fill(value) {
     if (typeof value === "string") {
       return value.replaceAll("${TMP}", this.tmp).replaceAll("${PID}", String(process.pid)).replaceAll("${HOME}", os.homedir())
+        .replace(/\$\{DEEP:(\d+)\}/g, (_, count) => "d/".repeat(Number(count)))
         .replace(/\$\{REPEAT:(\d+)\}/g, (_, count) => "r".repeat(Number(count)));
     }
     if (Array.isArray(value)) return value.map(this.fill);

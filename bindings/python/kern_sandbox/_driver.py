@@ -24,6 +24,7 @@ ASSIGNED = re.compile(r"\s*(?![^=\n]*\blambda\b)[A-Za-z_][\w.,:\[\] \t]*(?:\*\*|
 WHOLE = re.compile(r"[\r\f]|\b__future__\b|\A(?:.*\n)?.*coding[:=]")  # code that cannot be cut in two
 CHUNK = 1 << 16
 FIRST = 1 << 12  # few calls have results
+SLACK = 1 << 13  # a frame that does not fit is refused page by page: its header does
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 1, 2, 4
 
 
@@ -91,7 +92,7 @@ class CallFile:
         self.room = room
         self.fd = memory_file("kern-call")
         try:
-            os.ftruncate(self.fd, self.start + room)
+            os.ftruncate(self.fd, self.start + room + SLACK)
             done = 0
             while done < len(data):
                 done += os.pwrite(self.fd, memoryview(data)[done:], done)
@@ -111,10 +112,14 @@ class CallFile:
                 break
             parser.feed(part)
             at += len(part)
-        return parser.results, parser.dropped
+        return parser.results, parser.dropped or not parser.broken or at - self.start - len(parser.buffer) > self.room
 
     def close(self) -> None:
         os.close(self.fd)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 class Parser:
@@ -161,7 +166,7 @@ class Parser:
 
     def _result(self, body: bytes) -> None:
         try:
-            value: Any = json.loads(body)
+            value: Any = json.loads(body, parse_constant=_refuse)
         except (ValueError, RecursionError):
             return
         if isinstance(value, dict):

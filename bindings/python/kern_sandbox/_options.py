@@ -61,6 +61,8 @@ PROFILE = re.compile(r"[a-z][a-z0-9-]*:[A-Za-z0-9][A-Za-z0-9._-]*")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 HOST_RULE = re.compile(r"[^\s,/\x00-\x1f\x7f]+|[0-9a-fA-F.:\[\]]+/[0-9]+(:[0-9]+)?")  # the grammar itself is kern's to judge
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
+ENV_NAME = re.compile(r"[^ \t\r\n\v\f=#\0][^ \t\r\n\v\f=\0]*")
+SPACE = " \t\r\n\v\f"  # what is white space to kern
 CAPABILITY = re.compile(r"[A-Za-z_]+")
 UNSET: Any = object()
 
@@ -72,6 +74,20 @@ def _show(value: object) -> str:
 
 def _bad(option: str, value: object, allowed: str) -> SandboxError:
     return SandboxError(f"{option}: {_show(value)} is not allowed: {allowed}")
+
+
+def is_text(value: str) -> bool:
+    """Whether it can be told to anybody: a lone surrogate is in no encoding."""
+    try:
+        value.encode("utf-8")
+        return True
+    except UnicodeEncodeError:
+        return False
+
+
+def digits(value: float) -> str:
+    """A number in words for kern, which takes no exponent; to the nearest millionth, the same from every language."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def _number(option: str, value: object, low: float, high: float, unit: str, whole: bool) -> float:
@@ -106,13 +122,15 @@ def _environment(value: object) -> Dict[str, str]:
     if not isinstance(value, Mapping):
         raise _bad("env", value, "a mapping of names to strings")
     for name, text in value.items():
-        if not isinstance(name, str) or re.fullmatch(r"[^\s=#\0][^\s=\0]*", name) is None:
+        if not isinstance(name, str) or ENV_NAME.fullmatch(name) is None or not is_text(name):
             raise _bad("env", name, "a name without white space, '=', NUL or a leading '#'")
         if not isinstance(text, str):
             raise SandboxError(f"env[{name!r}]: the value is a string, not {type(text).__name__}")
         if "\n" in text or "\r" in text or "\0" in text:
             raise SandboxError(f"env[{name!r}]: a value may hold no newline and no NUL")
-        if text != text.rstrip():
+        if not is_text(text):
+            raise SandboxError(f"env[{name!r}]: a value is text, which lone surrogates are not")
+        if text != text.rstrip(SPACE):
             raise SandboxError(f"env[{name!r}]: a value may not end with white space, which kern's env files do not keep")
     return dict(value)
 
@@ -131,6 +149,8 @@ def _tmpfs(value: object, memory: Optional[int], mounted: Sequence[str]) -> Dict
         clean = check_target(target, "tmpfs")
         if ":" in clean or "," in clean:
             raise _bad("tmpfs", target, "a target without ':' and ','")
+        if clean == "/workspace":
+            raise MountRefused(f"tmpfs: something else is mounted at {clean} already")
         if clean.startswith("/dev"):
             raise _bad("tmpfs", target, "not below /dev: use mounts for /dev/shm")
         match = SIZE.fullmatch(size) if isinstance(size, str) else None
@@ -211,7 +231,7 @@ class Options:
     def limits(self) -> List[str]:
         words = [] if self.memory_mb is None else ["--memory", f"{self.memory_mb}m"]
         if self.cpus is not None:
-            words += ["--cpus", f"{self.cpus:g}"]
+            words += ["--cpus", digits(self.cpus)]
         words += ["--pids-limit", str(self.pids)]
         if self.require_limits:
             words.append("--require-limits")

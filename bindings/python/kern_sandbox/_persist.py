@@ -9,6 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from ._errors import SandboxError
+from ._options import digits
 from ._process import Running
 
 if TYPE_CHECKING:
@@ -66,14 +67,14 @@ class Resident:
     def _start(self, words: List[str]) -> str:
         """Starts the box; what went wrong, or ''."""
         options = self.sandbox.options
-        more = ["--detach", "--init", "--label", f"{LABEL}={self.posture}", "--timeout", f"{options.persist_ttl_s:g}"]
+        more = ["--detach", "--init", "--label", f"{LABEL}={self.posture}", "--timeout", digits(options.persist_ttl_s)]
         with self.sandbox._env_file() as path:
             env = ["--env-file", path] if path else []
             done = _ask(self.kern, "box", self.name, *words, *more, *env, "--", *IDLE)
         return "" if done.returncode == 0 else (done.stderr.strip() or f"code {done.returncode}")
 
     def start(self, command: List[str], stdin: Optional[int], life: float) -> Running:
-        words = ["exec", self.name, "--workdir", "/workspace", "--timeout", f"{life:g}"]
+        words = ["exec", self.name, "--workdir", "/workspace", "--timeout", digits(life)]
         return Running(self.kern, words, command, stdin, {})
 
 

@@ -14,11 +14,12 @@ import time
 from typing import Callable, Dict, List, Optional, Union
 
 from ._errors import SandboxError
+from ._result import parse_report
 
 CHUNK = 1 << 16
 REPORT_LIMIT = 4 << 20
 REPORT_CHUNK = 1 << 14
-IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # by Python, which no child shall inherit
+SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}  # no box inherits what this process ignores or blocks
 GRACE = 2.0  # seconds that kern has to end a box and write its report, after it was told to
 
 
@@ -176,7 +177,7 @@ class Running:
     def __init__(self, kern: str, words: List[str], command: List[str], stdin: Optional[int], env: Dict[bytes, bytes],
                  file: str = "") -> None:
         self.file = file  # what only kern has to read, removed as soon as it has
-        self.pid = -1
+        self.pid, self.owner = -1, os.getpid()
         self.code: Optional[int] = None
         made: List[int] = []
         try:
@@ -190,11 +191,12 @@ class Running:
                 stdin = null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
                 made.append(null)
             argv = [kern, *words, "--report", f"fd:{self.report}", "--", *command]
-            environment = {**os.environb, **env, b"KERN_ALIVE_FD": b"%d" % alive}  # bytes: nobody has to encode them again
+            # bytes: nobody has to encode them again. Who reads its stderr owns the box, which ends with this process.
+            environment = {**os.environb, **env, b"KERN_ALIVE_FD": b"%d" % alive, b"KERN_OWNER_FD": b"2"}
             environment.pop(b"KERN_STARTED_FD", None)
             places = ((stdin, 0), (out, 1), (err, 2), (self.report, self.report), (alive, alive))
             # Not subprocess: posix_spawn never copies this process, whatever its size, and takes a third of the time.
-            self.pid = os.posix_spawn(kern, argv, environment, setsid=True, setsigdef=IGNORED,
+            self.pid = os.posix_spawn(kern, argv, environment, setsid=True, setsigdef=SIGNALS, setsigmask=(),
                                       file_actions=[(os.POSIX_SPAWN_DUP2, *place) for place in places])
         except OSError as problem:
             close(*made)
@@ -232,6 +234,14 @@ class Running:
         if self.file:
             remove(self.file)
             self.file = ""
+
+    def settle(self, limit: float) -> None:
+        """Waits until kern has read what it was given by name, and removes that."""
+        poll = select.poll()
+        poll.register(self.alive, select.POLLIN)
+        until = time.monotonic() + limit
+        while self.file and poll.poll(max(0.0, until - time.monotonic()) * 1000) and self._take_alive():
+            pass
 
     def _take(self, descriptor: int, sink: Callable[[bytes], None]) -> bool:
         """Reads once; False at the end of the stream."""
@@ -342,9 +352,10 @@ class Running:
         if self.code is None:
             try:
                 status = os.waitpid(self.pid, 0)[1]
-            except ChildProcessError:  # somebody else waits for all children of this process
-                status = 0
-            self.code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+                self.code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+            except ChildProcessError:  # this process ignores SIGCHLD, or somebody in it waits for all children: kern told, too
+                told = parse_report(self.report_data) or {}
+                self.code = int(told.get("exit", 1))
         return self.code
 
     def ended(self, timeout: float = 0) -> bool:
@@ -353,8 +364,8 @@ class Running:
         return bool(poll.poll(timeout * 1000))
 
     def close(self) -> None:
-        """Ends the box, if it still is, and gives everything back."""
-        if self.code is None:
+        """Ends the box, if it still is, and gives everything back. A forked copy of its owner has nothing to end."""
+        if self.code is None and self.owner == os.getpid():
             if self.pidfd < 0:
                 os.kill(self.pid, signal.SIGKILL)
             elif not self.ended():

@@ -105,7 +105,7 @@ def split_stderr(text: str) -> "tuple[str, List[str]]":
     mine: List[str] = []
     notes: List[str] = []
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
-        if line.lstrip().startswith(BENIGN):
+        if line.lstrip(" \t\r\v\f").startswith(BENIGN):
             notes.append(line.rstrip("\n"))
         else:
             mine.append(line)

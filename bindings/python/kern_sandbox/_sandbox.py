@@ -3,6 +3,7 @@ reads its report."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import os
@@ -10,12 +11,13 @@ import queue
 import tempfile
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Literal, Optional, Sequence, Union
 
 from . import _driver, _image
 from ._binary import find_kern
 from ._errors import SandboxError
-from ._options import DEFAULT_IMAGE, Options, check_timeout, make_options
+from ._options import DEFAULT_IMAGE, Options, check_timeout, digits, is_text, make_options
 from ._process import Capture, Running, remove
 from ._pyc import PycCache
 from ._result import End, ExecutionResult, FileInfo, Result, SandboxFault, Usage, classify, parse_report
@@ -32,6 +34,14 @@ LANGUAGES = {"python": ("python3", ".py"), "bash": ("bash", ".sh"), "sh": ("sh",
 BACKSTOP = 5  # seconds that kern's own deadline lies behind this side's
 Callback = Optional[Callable[[bytes], object]]
 _numbers = itertools.count(1)
+_open: "weakref.WeakSet[Sandbox]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """A sandbox that was forgotten leaves nothing behind, either."""
+    for sandbox in list(_open):
+        sandbox.close()
 
 
 def check_code(code: object) -> str:
@@ -39,6 +49,8 @@ def check_code(code: object) -> str:
         raise SandboxError(f"code: a string is needed, not {type(code).__name__}")
     if "\0" in code:
         raise SandboxError("code: it has a NUL character")
+    if not code.isascii() and not is_text(code):
+        raise SandboxError("code: it has a lone surrogate, which is no text")
     return code
 
 
@@ -146,6 +158,8 @@ class Sandbox:
             return self
         self._kern = find_kern()
         self._workspace = Workspace(self.options.workspace)
+        self._owner = os.getpid()
+        _open.add(self)
         try:
             _image.fetch(self._kern, self.options.image)
             self._first = self._workspace.seen() if not self._workspace.mine else {}
@@ -169,6 +183,10 @@ class Sandbox:
 
     def close(self) -> None:
         """Ends what is left, and removes the workspace if it was made here. A resident box lives on."""
+        _open.discard(self)
+        if self._workspace is not None and self._owner != os.getpid():  # a fork's copy: all of it is the parent's
+            self._kernels.clear()
+            self._pool, self._workspace.mine = None, False
         for kernel in list(self._kernels):
             kernel.close()
         pool, self._pool = self._pool, None
@@ -215,7 +233,7 @@ class Sandbox:
         """Runs a program text. The value of a last expression, what display() was given and open figures are `results`."""
         check_code(code)
         workspace = self._need()
-        if language not in LANGUAGES:
+        if not isinstance(language, str) or language not in LANGUAGES:
             raise SandboxError(f"language: {language!r} is none of {', '.join(LANGUAGES)}")
         limit = self.options.timeout_s if timeout_s is None else check_timeout(timeout_s)
         binary, suffix = LANGUAGES[language]
@@ -243,8 +261,8 @@ class Sandbox:
         if isinstance(command, (str, bytes)) or not isinstance(command, Sequence) or not command:
             raise SandboxError(f"run: {command!r} is not a list of words; for a shell: run([\"sh\", \"-c\", ...])")
         for word in command:
-            if not isinstance(word, str) or "\0" in word:
-                raise SandboxError(f"run: {word!r} is not a word: strings without NUL are")
+            if not isinstance(word, str) or "\0" in word or not is_text(word):
+                raise SandboxError(f"run: {word!r} is not a word: strings without NUL and lone surrogates are")
         limit = self.options.timeout_s if timeout_s is None else check_timeout(timeout_s)
         with self._feeds(on_stdout, on_stderr) as feeds:
             return self._run(list(command), limit, feeds)
@@ -312,7 +330,7 @@ class Sandbox:
         self._need()
         if self._resident is not None:
             return self._resident.start(command, stdin, life)  # type: ignore[no-any-return]
-        words = ["box", f"kern-{os.getpid()}-{next(_numbers)}", *self._words, *self._pyc.words(), "--timeout", f"{life:g}"]
+        words = ["box", f"kern-{os.getpid()}-{next(_numbers)}", *self._words, *self._pyc.words(), "--timeout", digits(life)]
         return self._spawn(words, command, stdin)
 
     def _spawn(self, words: List[str], command: List[str], stdin: Optional[int]) -> Running:
@@ -327,10 +345,15 @@ class Sandbox:
             raise
 
     def _write_env(self) -> str:
-        handle, path = tempfile.mkstemp(prefix="kern-env-")  # 0600, O_EXCL and O_NOFOLLOW
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.writelines(f"{name}={value}\n" for name, value in self.options.env.items())
-        return path
+        path = ""
+        try:
+            handle, path = tempfile.mkstemp(prefix="kern-env-")  # 0600, O_EXCL and O_NOFOLLOW
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.writelines(f"{name}={value}\n" for name, value in self.options.env.items())
+            return path
+        except OSError as problem:
+            remove(path)
+            raise SandboxError(f"env: cannot write its file: {problem}; TMPDIR names where temporary files go") from None
 
     @contextlib.contextmanager
     def _env_file(self) -> Iterator[str]:
@@ -366,7 +389,7 @@ class Sandbox:
         limit = max(self.options.timeout_s, 120)
         cap = self.options.max_output_bytes
         out, err = Capture(cap), Capture(cap)
-        words = ["box", f"kern-{os.getpid()}-{next(_numbers)}", *self._box_words(True), "--timeout", f"{limit + BACKSTOP:g}"]
+        words = ["box", f"kern-{os.getpid()}-{next(_numbers)}", *self._box_words(True), "--timeout", digits(limit + BACKSTOP)]
         running = self._spawn(words, ["sh", "-c", text], None)
         begin = time.monotonic()
         try:

@@ -181,6 +181,8 @@ class Kernel:
                 raise SandboxError(f"kernel is dead: a prior cell ended it ({self._dead})")
             if self._box is None:
                 raise SandboxError("kernel is closed")
+            if self._box.running.owner != os.getpid():
+                raise SandboxError("kernel: it belongs to the process that this one was forked from")
             with self._sandbox._feeds(on_stdout, on_stderr) as feeds:
                 try:
                     result = self._box.call(self._sandbox, b"C", code, limit, feeds.out, feeds.err)
@@ -229,11 +231,12 @@ class Pool:
         self.closed = False
         self.last_take = 0.0
         self.trouble: Optional[BaseException] = None
+        self.owner = os.getpid()
         self.thread = threading.Thread(target=self._work, name="kern-prewarm", daemon=True)
         self.thread.start()
 
     def take(self) -> Optional[WarmBox]:
-        while True:
+        while self.owner == os.getpid():  # what a fork has is a copy, and the boxes are not
             with self.lock:
                 self.last_take = time.monotonic()
                 box = self.ready.pop(0) if self.ready else None
@@ -243,6 +246,7 @@ class Pool:
             if box.age() < POOL_LIFE and not box.ended():
                 return box
             self.give_back(box)
+        return None
 
     def give_back(self, box: WarmBox) -> None:
         """Ends a box that served its call, in the background."""
@@ -274,6 +278,7 @@ class Pool:
             try:
                 fresh = WarmBox(self.sandbox, POOL_LIFE + self.sandbox.options.timeout_s + 5)
                 fresh.socket.settimeout(None)
+                fresh.running.settle(10)
             except BaseException as problem:  # the next call starts its box itself, and says what is wrong
                 self.trouble = problem
                 with self.lock:

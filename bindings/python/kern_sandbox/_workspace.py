@@ -8,6 +8,7 @@ import io
 import os
 import shutil
 import stat
+import subprocess
 import tarfile
 import tempfile
 from typing import Dict, Iterator, List, Optional, Tuple, Union
@@ -19,6 +20,7 @@ DEPS = ".deps"
 CODE_PREFIX = ".kern-code-"
 ARGUMENT_LIMIT = 128 << 10  # the kernel's limit for one argument
 INFLATED_LIMIT = 1 << 30
+DEPTH_LIMIT = 200  # folders: each that is open costs a descriptor, and what a box made decides how many
 Seen = Dict[str, Tuple[int, int, int]]
 
 
@@ -26,7 +28,7 @@ def _parts(path: object) -> List[str]:
     if not isinstance(path, (str, os.PathLike)):
         raise SandboxError(f"a path in the workspace is a string, not {type(path).__name__}")
     text = os.fspath(path)
-    if not isinstance(text, str) or "\0" in text:
+    if not isinstance(text, str) or "\0" in text or not _is_name(text):
         raise SandboxError(f"{text!r} is not a usable path")
     if text.startswith("/workspace/"):
         text = text[len("/workspace/"):]
@@ -38,6 +40,14 @@ def _parts(path: object) -> List[str]:
     return parts
 
 
+def _is_name(text: str) -> bool:
+    try:
+        os.fsencode(text)  # where a name is not UTF-8, a lone surrogate stands for each byte that is none
+        return True
+    except UnicodeEncodeError:
+        return False
+
+
 def _hidden(name: str, top: bool) -> bool:
     return top and (name == DEPS or name.startswith(CODE_PREFIX))
 
@@ -45,7 +55,10 @@ def _hidden(name: str, top: bool) -> bool:
 class Workspace:
     def __init__(self, path: Optional[str]) -> None:
         self.mine = path is None
-        self.path = tempfile.mkdtemp(prefix="kern-workspace-") if path is None else path
+        try:
+            self.path = tempfile.mkdtemp(prefix="kern-workspace-") if path is None else path
+        except OSError as problem:
+            raise SandboxError(f"workspace: cannot make a temporary one: {problem}; TMPDIR names where they go") from None
         try:
             self.fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as problem:
@@ -102,7 +115,10 @@ class Workspace:
 
     def write(self, path: object, data: Union[str, bytes, bytearray, memoryview]) -> None:
         if isinstance(data, str):
-            data = data.encode("utf-8")
+            try:
+                data = data.encode("utf-8")
+            except UnicodeEncodeError:
+                raise SandboxError("write_file: the data has a lone surrogate, which is no text") from None
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise SandboxError(f"write_file: the data is a string or bytes, not {type(data).__name__}")
         with open(self._open(path, os.O_WRONLY | os.O_CREAT), "wb") as file:
@@ -113,8 +129,10 @@ class Workspace:
             except OSError as problem:
                 raise SandboxError(f"cannot write {path!r} in the workspace: {problem.strerror}") from None
 
-    def read(self, path: object) -> bytes:
+    def read(self, path: object, limit: Optional[int] = None) -> bytes:
         with open(self._open(path, os.O_RDONLY), "rb") as file:
+            if limit is not None and os.fstat(file.fileno()).st_size > limit:
+                raise SandboxError(f"{path!r} in the workspace is larger than {limit >> 20} MiB")
             return file.read()
 
     def add_code(self, code: str, suffix: str) -> str:
@@ -155,7 +173,7 @@ class Workspace:
 
     # ---- All files
 
-    def _walk(self, folder: int, prefix: str, hide: bool) -> Iterator[Tuple[str, os.stat_result]]:
+    def _walk(self, folder: int, prefix: str, hide: bool, depth: int = 0) -> Iterator[Tuple[str, Optional[os.stat_result]]]:
         with os.scandir(folder) as entries:
             listed = list(entries)
         for entry in listed:
@@ -164,9 +182,12 @@ class Workspace:
             path = prefix + entry.name
             try:
                 if entry.is_dir(follow_symlinks=False):
+                    if depth == DEPTH_LIMIT:
+                        yield path, None
+                        continue
                     below = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
                     try:
-                        yield from self._walk(below, path + "/", hide)
+                        yield from self._walk(below, path + "/", hide, depth + 1)
                     finally:
                         os.close(below)
                 elif entry.is_file(follow_symlinks=False):
@@ -174,7 +195,8 @@ class Workspace:
             except OSError:
                 continue  # gone meanwhile, or closed to us
 
-    def walk(self, hide: bool = True) -> Iterator[Tuple[str, os.stat_result]]:
+    def walk(self, hide: bool = True) -> Iterator[Tuple[str, Optional[os.stat_result]]]:
+        """Every file; and every folder that is too deep to look into, with None."""
         # Calls at once share self.fd, and with it how far somebody has read: each reading needs an opening of its own.
         own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.fd)
         try:
@@ -183,7 +205,7 @@ class Workspace:
             os.close(own)
 
     def seen(self) -> Seen:
-        return {path: (info.st_ctime_ns, info.st_size, info.st_ino) for path, info in self.walk()}
+        return {path: (info.st_ctime_ns, info.st_size, info.st_ino) for path, info in self.walk() if info is not None}
 
     def changes(self, before: Seen) -> List[FileInfo]:
         found = []
@@ -194,20 +216,33 @@ class Workspace:
         return sorted(found, key=lambda info: info.path)
 
     def list(self, before: Seen) -> List[FileInfo]:
-        return sorted((FileInfo(path, info.st_size, "modified" if path in before else "created") for path, info in self.walk()),
-                      key=lambda info: info.path)
+        return sorted((FileInfo(path, info.st_size, "modified" if path in before else "created")
+                       for path, info in self.walk() if info is not None), key=lambda info: info.path)
 
     def size(self) -> int:
-        return sum(info.st_blocks * 512 for _, info in self.walk(False))
+        """The bytes on disk; what is too deep to look into counts as more than any limit."""
+        return sum(1 << 62 if info is None else info.st_blocks * 512 for _, info in self.walk(False))
 
     # ---- Snapshots: gzip of ustar (long names by pax), regular files only
 
+    def _to_keep(self) -> List[str]:
+        """What a snapshot has: nothing is left out of one in silence, and none is made that restore() would refuse."""
+        names, size = [], 0
+        for path, info in self.walk(False):
+            if info is None:
+                raise SandboxError(f"snapshot: {path[:80]!r}... is below more than {DEPTH_LIMIT} folders")
+            if not path.startswith(CODE_PREFIX):
+                names.append(path)
+                size += info.st_size + 2048
+        if size > INFLATED_LIMIT:
+            raise SandboxError(f"snapshot: the workspace has more than {INFLATED_LIMIT >> 20} MiB, which restore would refuse")
+        return sorted(names)
+
     def snapshot(self, destination: "Union[str, os.PathLike[str]]") -> None:
+        names = self._to_keep()
         with open(destination, "wb") as sink, gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=sink, mtime=0) as packed, \
                 tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            for path, _ in sorted(self.walk(False)):
-                if path.startswith(CODE_PREFIX):
-                    continue
+            for path in names:
                 try:
                     file = open(self._open(path, os.O_RDONLY), "rb")
                 except (OSError, SandboxError):
@@ -308,5 +343,11 @@ def remove_tree(path: str) -> None:
 
     try:
         shutil.rmtree(path, onerror=retry)
-    except OSError:
+    except (OSError, RecursionError):
         pass
+    if os.path.lexists(path):  # so deep a tree that Python gives up on it
+        for words in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            try:
+                subprocess.run([*words, "--", path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+            except OSError:
+                pass

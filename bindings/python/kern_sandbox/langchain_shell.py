@@ -48,7 +48,7 @@ class KernExecutionPolicy(BaseExecutionPolicy):
                 words += ["--env-file", f"/proc/self/fd/{file}"]
             return subprocess.Popen(
                 [*words, "--", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(file,),
-                text=True, encoding="utf-8", errors="replace", bufsize=1, start_new_session=True)
+                env={**os.environ, "KERN_OWNER_FD": "2"}, text=True, encoding="utf-8", errors="replace", bufsize=1, start_new_session=True)
         finally:
             os.close(file)
 

@@ -26,6 +26,7 @@ HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 META = "io.modelcontextprotocol/"
 FRAME_LIMIT = 64 << 20
 TEXT_LIMIT = 100_000
+READ_LIMIT = 32 << 20
 AT_ONCE = 32
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, BAD_PARAMS, UNSUPPORTED_VERSION = -32700, -32600, -32601, -32602, -32022
 SERVER = {"name": "kern", "title": "kern sandbox", "version": __version__}
@@ -159,6 +160,8 @@ def check_arguments(tool: Mapping[str, Any], given: Any) -> Dict[str, Any]:
 
 
 def text_block(text: str) -> Dict[str, Any]:
+    if not text.isascii():  # a lone surrogate, which a file name or a value of the code may have, breaks the client's reader
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return {"type": "text", "text": text}
 
 
@@ -235,7 +238,7 @@ class Session:
         return {"content": [text_block(f"wrote {len(content.encode())} bytes to {path}")], "isError": False}
 
     def read_file(self, path: str) -> Dict[str, Any]:
-        data = self.open().read_file(path)
+        data = self.open()._need().read(path, READ_LIMIT)
         for magic, mime in IMAGES:
             if data.startswith(magic):
                 return {"content": [image_block(data, mime)], "isError": False}
@@ -248,7 +251,8 @@ class Session:
 
     def list_files(self) -> Dict[str, Any]:
         files = self.open().list_files()
-        return {"content": [text_block("\n".join(f"{file.size:>10}  {file.path}" for file in files) or "[no files]")], "isError": False}
+        lines = "\n".join(f"{file.size:>10}  {file.path}" for file in files)
+        return {"content": [text_block(shorten(lines) or "[no files]")], "isError": False}
 
     def close(self) -> None:
         with self.lock:
@@ -317,6 +321,8 @@ class Server:
                 if line.strip():
                     self.handle_line(line)
         finally:
+            for number in (signal.SIGTERM, signal.SIGINT):  # a client that loses patience sends them now: what ends, ends whole
+                signal.signal(number, signal.SIG_IGN)
             with self.calls_lock:
                 for cancel in self.calls.values():
                     cancel.cancel()

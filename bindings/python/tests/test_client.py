@@ -62,6 +62,112 @@ class Client(unittest.TestCase):
             kernel.run_code("1")
         sandbox.close()
 
+    def test_a_process_that_ignores_its_children(self):
+        """The kernel reaps them then, and nobody is told how they ended but by kern's report."""
+        usual = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        try:
+            result = run_code("raise SystemExit(3)", **HOST)
+            self.assertEqual((result.exit_code, result.success), (3, False))
+            self.assertEqual(run_code("1", **HOST, profiles=["vcpu:no-such-profile"]).exit_code, 1)
+            with self.assertRaisesRegex(SandboxError, "no-such-user"):
+                run_code("1", **HOST, user="no-such-user")
+        finally:
+            signal.signal(signal.SIGCHLD, usual)
+
+    def test_a_box_inherits_no_signals(self):
+        usual = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - {signal.SIGINT})
+        ignored = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        try:
+            said = run_code("print(*(l.split()[1] for l in open('/proc/self/status') if l[:6] in ('SigBlk', 'SigIgn')))", **HOST)
+            with Sandbox(**HOST) as sandbox:
+                other = sandbox.run(["grep", "-E", "SigBlk|SigIgn", "/proc/self/status"]).stdout.split()
+        finally:
+            signal.signal(signal.SIGUSR1, ignored)
+            signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+        self.assertEqual(said.stdout.split()[0], "0" * 16)
+        self.assertEqual([other[1], other[3]], ["0" * 16] * 2)
+
+    def test_a_fork_ends_nothing_of_its_parents(self):
+        with Sandbox(**HOST, prewarm=1) as sandbox, sandbox.kernel() as kernel:
+            kernel.run_code("x = 5")
+            sandbox.write_file("f", "")
+            time.sleep(0.5)
+            for way in ("close", "exit", "collect"):
+                with self.subTest(way):
+                    child = os.fork()
+                    if child == 0:
+                        code = 1
+                        try:
+                            with self.assertRaisesRegex(SandboxError, "forked"):
+                                kernel.run_code("1")
+                            code = 0 if sandbox.run_code("print(1)").stdout == "1\n" else 2
+                            if way == "close":
+                                kernel.close()
+                                sandbox.close()
+                            elif way == "exit":
+                                kern_sandbox._sandbox._close_all()
+                            else:
+                                sandbox.__del__()
+                        finally:
+                            os._exit(code)
+                    self.assertEqual(os.waitpid(child, 0)[1], 0)
+                    self.assertEqual(kernel.run_code("print(x)").stdout, "5\n")
+                    self.assertEqual([file.path for file in sandbox.list_files()], ["f"])
+                    self.assertTrue(os.path.isdir(sandbox.workspace))
+
+    def script(self, text, **popen):
+        return subprocess.Popen([sys.executable, "-c", "import sys, time, os, kern_sandbox as k\n" + text], stdout=subprocess.PIPE, text=True,
+                                env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(kern_sandbox.__file__))}, **popen)
+
+    def test_a_sandbox_that_was_forgotten(self):
+        with self.script("b = k.Sandbox(image='host', prewarm=1, env={'A': 'b'}).open(); b.kernel(); print(b.workspace)") as client:
+            path = client.stdout.read().strip()
+        self.assertEqual(client.returncode, 0)
+        self.assertFalse(os.path.exists(path))
+
+    def test_a_client_that_is_killed_leaves_no_box(self):
+        for call in ("b.run_code(code)", "b.kernel().run_code(code)"):
+            with self.subTest(call):
+                mark = os.urandom(8).hex()
+                code = f"import sys, time; open('on', 'w').close(); {mark!r}\nwhile True: time.sleep(0.01)"
+                with self.script(f"b = k.Sandbox(image='host', timeout_s=80).open(); print(b.workspace, flush=True); code = {code!r}; {call}") as client:
+                    path = client.stdout.readline().strip()
+                    until = time.monotonic() + 20
+                    while not os.path.exists(path + "/on") and time.monotonic() < until:
+                        time.sleep(0.05)
+                    begun = [pid for pid in os.listdir("/proc") if pid.isdigit() and self.works_in(pid, path)]
+                    self.assertTrue(begun)
+                    client.kill()
+                until = time.monotonic() + 10
+                while any(os.path.exists("/proc/" + pid) for pid in begun) and time.monotonic() < until:
+                    time.sleep(0.05)
+                self.assertEqual([pid for pid in begun if os.path.exists("/proc/" + pid)], [])
+                kern_sandbox._workspace.remove_tree(path)
+
+    def works_in(self, pid, path):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                return b"src=" + path.encode() + b",dst=" in file.read()
+        except OSError:
+            return False
+
+    def test_what_waits_in_a_pool_leaves_no_file(self):
+        with Sandbox(**HOST, prewarm=1, env={"A": "b"}) as sandbox:
+            until = time.monotonic() + 20
+            while not sandbox._pool.ready and time.monotonic() < until:
+                time.sleep(0.05)
+            self.assertEqual(glob.glob(os.path.join(tempfile.gettempdir(), "kern-env-*")), [])
+            self.assertEqual(sandbox.run_code("import os; print(os.environ['A'])").stdout, "b\n")
+
+    def test_no_place_for_temporary_files(self):
+        usual = tempfile.tempdir
+        tempfile.tempdir = "/proc"
+        try:
+            with self.assertRaisesRegex(SandboxError, "workspace: cannot make.*TMPDIR"):
+                Sandbox(**HOST).open()
+        finally:
+            tempfile.tempdir = usual
+
     def test_an_exception_in_the_block_cleans_up(self):
         with self.assertRaises(KeyError):
             with Sandbox(**HOST, prewarm=1) as sandbox:

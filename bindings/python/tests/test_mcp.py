@@ -185,6 +185,41 @@ class Protocol(unittest.TestCase):
         self.assertEqual(server.call("read_file", {"path": "b"})["content"][0]["resource"]["blob"], "/wA=")
         server.close()
 
+    def test_what_a_box_left_is_kept_in_bounds(self):
+        server = self.serve()
+        code = "import os\nfor n in range(3000): open(f'{n}-' + 'x' * 200, 'w').close()\nopen(b'bad\\xff', 'w').close(); open('sparse', 'wb').truncate(33 << 20)"
+        server.call("run_code", {"code": code})
+        listed = self.text(server.call("list_files"))
+        self.assertLess(len(listed), 101_000)
+        self.assertIn("characters left out", listed)
+        self.assertIn("bad\ufffd", listed)  # a lone surrogate is no JSON to most
+        result = server.call("read_file", {"path": "sparse"})
+        self.assertEqual((result["isError"], "larger than 32 MiB" in self.text(result)), (True, True))
+        result = server.call("run_code", {"code": "class S:\n    def _repr_markdown_(self): return 'a' + chr(0xd800)\nS()"})
+        self.assertTrue(self.text(result).startswith("a\ufffd"), result)
+        for arguments in ({"path": "x", "content": "\ud800"}, {"path": "\ud800", "content": "x"}):
+            result = server.call("write_file", arguments)
+            self.assertEqual((result["isError"], "kern-mcp failed" in self.text(result)), (True, False))
+        self.assertEqual(server.close(), 0)
+
+    def test_a_client_without_patience(self):
+        """It closes the stream and sends SIGTERM while the server ends what runs."""
+        with tempfile.TemporaryDirectory() as folder:
+            server = self.serve(TMPDIR=folder)
+            server.call("run_code", {"code": "1"})
+            for _ in range(8):
+                server.start("tools/call", {"name": "run_code", "arguments": {"code": "while True: pass"}})
+            boxes = self.a_box_of(server)
+            server.process.stdin.close()
+            while server.process.poll() is None:
+                server.process.send_signal(signal.SIGTERM)
+                time.sleep(0.002)
+            self.assertIn(server.process.returncode, (0, 130))
+            self.assertEqual(os.listdir(folder), [])
+            self.assertEqual([pid for pid in boxes if os.path.exists(f"/proc/{pid}")], [])
+            for stream in (server.process.stdout, server.process.stderr):
+                stream.close()
+
     def test_a_cancelled_pull(self):
         with socket.create_server(("127.0.0.1", 0)) as registry:  # which never answers
             registry.settimeout(20)

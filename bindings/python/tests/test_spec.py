@@ -124,6 +124,7 @@ class Case:
     def fill(self, value):
         if isinstance(value, str):
             value = value.replace("${TMP}", self.tmp).replace("${PID}", str(os.getpid())).replace("${HOME}", os.path.expanduser("~"))
+            value = re.sub(r"\$\{DEEP:(\d+)\}", lambda match: "d/" * int(match[1]), value)
             return re.sub(r"\$\{REPEAT:(\d+)\}", lambda match: "r" * int(match[1]), value)
         if isinstance(value, list):
             return [self.fill(item) for item in value]

@@ -92,7 +92,11 @@ def put_result(value):
     try:
         import json
 
-        text = json.dumps(bundle(value), default=str)
+        found = bundle(value)
+        try:
+            text = json.dumps(found, default=str, allow_nan=False)
+        except ValueError:  # a NaN, which is no JSON, or a circle: the rest stays
+            text = json.dumps({mime: payload for mime, payload in found.items() if isinstance(payload, str)})
         data = text.encode("utf-8", "backslashreplace")
         if len(data) > LIMIT:
             data = json.dumps({"text/plain": "<a result of %d bytes, more than the %d that fit>" % (len(data), LIMIT)}).encode()
