@@ -17,7 +17,7 @@ const { Capture, Running } = require("./process.js");
 const { PycCache } = require("./pyc.js");
 const { ExecutionResult, classify, parseReport } = require("./result.js");
 const { Kernel, Pool } = require("./warm.js");
-const { ARGUMENT_LIMIT, Workspace, removeTree } = require("./workspace.js");
+const { ARGUMENT_LIMIT, CLOSED, Workspace, removeTree } = require("./workspace.js");
 
 const LANGUAGES = { python: ["python3", ".py"], bash: ["bash", ".sh"], sh: ["sh", ".sh"], node: ["node", ".js"] };
 const BACKSTOP = 5; // seconds that kern's own deadline lies behind this side's
@@ -60,6 +60,7 @@ class Track {
   }
 
   _measure() {
+    if (this.workspace.fd < 0) return null;
     const begin = process.hrtime.bigint();
     if (this.workspace.size() > this.limit) {
       this.full = true;
@@ -69,6 +70,7 @@ class Track {
   }
 
   finish(result) {
+    if (this.workspace.fd < 0) throw new SandboxError(CLOSED);
     if (this.limit !== null && !this.full) this._measure();
     if (this.full) result.fault = { type: "workspace_full", message: "the workspace grew beyond workspaceMaxBytes" };
     if (this.before !== null) result.files = this.workspace.changes(this.before);
@@ -80,7 +82,8 @@ class Sandbox {
   #pool = null;
   #resident = null;
   #first = new Map();
-  #words = [];
+  #words = null; // how its boxes are confined: none is started before that is known
+  #calls = new Set();
   #kern = "";
   #opening = null;
   #pyc;
@@ -130,6 +133,9 @@ class Sandbox {
     const workspace = this.#workspace;
     this.#workspace = null;
     this.#opening = null;
+    this.#words = null;
+    for (const running of this.#calls) running.end(); // who waits for one gets an error, for want of a workspace
+    await Promise.all([...this.#calls].map((running) => running.done.catch(() => {})));
     if (workspace === null) return;
     workspace.close();
     if (workspace.mine && this.options.user !== null && fs.existsSync(workspace.path)) {
@@ -146,6 +152,12 @@ class Sandbox {
 
   async [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
     await this.close();
+  }
+
+  // For calls: a sandbox that is still being opened is not open.
+  #ready() {
+    if (this.#words === null) throw new SandboxError("the sandbox is not open: use withSandbox() or await open()");
+    return this.#need();
   }
 
   #need() {
@@ -165,7 +177,7 @@ class Sandbox {
 
   // Runs a program text. The value of a last expression, what display() was given and open figures are `results`.
   async runCode(code, call = {}) {
-    const workspace = this.#need();
+    const workspace = this.#ready();
     const { feeds, timeoutS, language, signal } = this._callOptions(code, call, CODE_OPTIONS);
     const [binary, suffix] = LANGUAGES[language];
     if (language === "node" && this.options.image === DEFAULT_IMAGE) {
@@ -190,7 +202,7 @@ class Sandbox {
 
   // Runs a program with its arguments; no shell is involved.
   async run(command, call = {}) {
-    this.#need();
+    this.#ready();
     if (!Array.isArray(command) || command.length === 0) {
       throw new SandboxError(`run: ${JSON.stringify(command)} is not a list of words; for a shell: run(["sh", "-c", ...])`);
     }
@@ -205,7 +217,7 @@ class Sandbox {
 
   // One warm Python interpreter in one box.
   async kernel() {
-    this.#need();
+    this.#ready();
     if (this.#resident !== null) await this.#resident.ensure();
     return Kernel._open(this);
   }
@@ -234,11 +246,14 @@ class Sandbox {
     const pool = this.#pool;
     const warm = pool === null ? null : pool.take();
     if (warm !== null) {
+      this.#calls.add(warm.running);
       try {
         const result = await warm.call(this, "O", code, timeoutS, feeds, signal);
+        if (this.#words === null) throw new SandboxError(CLOSED);
         this.#tellBlocked(result);
         return result;
       } finally {
+        this.#calls.delete(warm.running);
         pool._end(warm);
       }
     }
@@ -270,7 +285,14 @@ class Sandbox {
     const begin = process.hrtime.bigint();
     const running = this._start(command, call === null ? null : call.fd, timeoutS + BACKSTOP);
     running.attach(out, err);
-    const code = await running.drain(timeoutS * 1000, track.check, null, signal);
+    this.#calls.add(running);
+    let code;
+    try {
+      code = await running.drain(timeoutS * 1000, track.check, null, signal);
+    } finally {
+      this.#calls.delete(running);
+    }
+    if (this.#words === null) throw new SandboxError(CLOSED);
     const [results, dropped] = call === null ? [[], false] : call.results();
     const result = this._result(out, err, begin, results, dropped);
     track.finish(result);
@@ -281,6 +303,7 @@ class Sandbox {
 
   _start(command, stdin, life) {
     this.#need();
+    if (this.#words === null) throw new SandboxError(CLOSED);
     if (this.#resident !== null) return this.#resident.start(command, stdin, life);
     return this._spawn(["box", nextName(), ...this.#words, ...this.#pyc.words(), "--timeout", digits(life)], command, stdin);
   }
@@ -395,26 +418,26 @@ class Sandbox {
   // ---- The workspace
 
   async writeFile(file, data) {
-    this.#need().write(file, data);
+    this.#ready().write(file, data);
   }
 
   async readFile(file) {
-    return this.#need().read(file);
+    return this.#ready().read(file);
   }
 
   // All regular files; `change` is against what was there when the sandbox was opened.
   async listFiles() {
-    return this.#need().list(this.#first);
+    return this.#ready().list(this.#first);
   }
 
   // Writes the workspace as .tar.gz, with what setup installed.
   snapshot(destination) {
-    this.#need().snapshot(destination);
+    this.#ready().snapshot(destination);
   }
 
   // Unpacks a snapshot over the workspace. Nothing is written unless all of it is acceptable.
   restore(source) {
-    this.#need().restore(source);
+    this.#ready().restore(source);
   }
 }
 

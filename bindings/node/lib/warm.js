@@ -219,10 +219,11 @@ class Kernel {
     try {
       result = await box.call(sandbox, "C", code, timeoutS, feeds, signal);
     } catch (problem) {
-      this.#dead = "interrupted";
+      this.#dead ??= "interrupted";
       await this.#end();
       throw problem;
     }
+    if (this.#box !== box) throw new SandboxError("kernel is closed");
     if (result.fault !== null || box.ended) {
       this.#dead = result.fault !== null ? result.fault.type : "exit";
       await this.#end();

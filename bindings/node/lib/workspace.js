@@ -13,6 +13,7 @@ const names = require("./names.js");
 const tar = require("./tar.js");
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = fs.constants;
+const CLOSED = "the sandbox was closed while the call ran";
 const DEPS = ".deps";
 const CODE_PREFIX = ".kern-code-";
 const ARGUMENT_LIMIT = 128 << 10; // the kernel's limit for one argument
@@ -342,4 +343,4 @@ function removeTree(folder) {
   }
 }
 
-module.exports = { ARGUMENT_LIMIT, Workspace, removeTree };
+module.exports = { ARGUMENT_LIMIT, CLOSED, Workspace, removeTree };

@@ -199,6 +199,31 @@ test("a callback that rejects later, or writes to what it gets, does nothing to 
   await sleep(20);
 });
 
+test("nothing runs before it is open", async () => { // a box would have none of the options then, not even the image
+  const sandbox = new kern.Sandbox({ ...HOST, setup: "sleep 0.3" });
+  const opening = sandbox.open();
+  for (const call of [() => sandbox.runCode("1"), () => sandbox.run(["true"]), () => sandbox.kernel(), () => sandbox.listFiles()]) await refused(call, /not open/);
+  await opening;
+  assert.equal((await sandbox.runCode("import os; print(os.getcwd())")).stdout, "/workspace\n");
+  await sandbox.close();
+});
+
+test("close ends what runs", async () => {
+  const code = "open('on', 'w').close(); import time; time.sleep(30)";
+  for (const [how, more] of [["call", {}], ["call", { workspaceMaxBytes: 2 ** 30 }], ["call", { prewarm: 1 }], ["cell", {}], ["kernel", {}]]) {
+    const sandbox = await new kern.Sandbox({ ...HOST, ...more, timeoutS: 60 }).open();
+    const kernel = how === "call" ? null : await sandbox.kernel();
+    if (more.prewarm) await sleep(500);
+    const running = refused((kernel ?? sandbox).runCode(code), /closed/);
+    while (!fs.existsSync(path.join(sandbox.workspace, "on"))) await sleep(10);
+    const begin = Date.now();
+    await (how === "kernel" ? kernel : sandbox).close();
+    await running;
+    assert.ok(Date.now() - begin < 15000);
+    await sandbox.close();
+  }
+});
+
 test("several threads at once", async () => {
   const file = JSON.stringify(path.resolve(__dirname, "../lib/index.js"));
   const code = `const kern = require(${file}); const { parentPort } = require("node:worker_threads");

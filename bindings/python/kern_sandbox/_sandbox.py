@@ -18,11 +18,11 @@ from . import _driver, _image
 from ._binary import find_kern
 from ._errors import SandboxError
 from ._options import DEFAULT_IMAGE, Options, check_timeout, digits, is_text, make_options
-from ._process import Capture, Running, remove
+from ._process import GRACE, Capture, Running, remove
 from ._pyc import PycCache
 from ._result import End, ExecutionResult, FileInfo, Result, SandboxFault, Usage, classify, parse_report
 from ._warm import Kernel, Pool
-from ._workspace import ARGUMENT_LIMIT, Workspace, remove_tree
+from ._workspace import ARGUMENT_LIMIT, CLOSED, Workspace, remove_tree
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,13 +34,13 @@ LANGUAGES = {"python": ("python3", ".py"), "bash": ("bash", ".sh"), "sh": ("sh",
 BACKSTOP = 5  # seconds that kern's own deadline lies behind this side's
 Callback = Optional[Callable[[bytes], object]]
 _numbers = itertools.count(1)
-_open: "weakref.WeakSet[Sandbox]" = weakref.WeakSet()
+_all_open: "weakref.WeakSet[Sandbox]" = weakref.WeakSet()
 
 
 @atexit.register
 def _close_all() -> None:
     """A sandbox that was forgotten leaves nothing behind, either."""
-    for sandbox in list(_open):
+    for sandbox in list(_all_open):
         sandbox.close()
 
 
@@ -128,10 +128,12 @@ class _Track:
         return time.monotonic() + max(0.05, 10 * cost)
 
     def finish(self, result: ExecutionResult) -> None:
-        if self.limit is not None and not self.full:
+        if self.limit is not None and not self.full and self.workspace.fd >= 0:
             self._measure()
         if self.full:
             result.fault = SandboxFault("workspace_full", "")
+        if self.workspace.fd < 0:
+            raise SandboxError(CLOSED)
         if self.track:
             result.files = self.workspace.changes(self.before)
 
@@ -146,20 +148,27 @@ class Sandbox:
         self._resident: Any = None
         self._kernels: "set[Kernel]" = set()
         self._first: Dict[str, Any] = {}
-        self._words: List[str] = []
+        self._words: Optional[List[str]] = None  # how its boxes are confined: none is started before that is known
         self._kern = ""
+        self._opening = threading.RLock()
+        self._calls: "set[Running]" = set()
+        self._calls_lock = threading.Lock()
         self._pyc = PycCache(self)
 
     # ---- Life
 
     def open(self) -> "Sandbox":
         """Finds kern, makes the workspace, has the image brought here, runs `setup`. A second call does nothing."""
-        if self._workspace is not None:
+        with self._opening:
+            if self._workspace is None:
+                self._open()
             return self
+
+    def _open(self) -> None:
         self._kern = find_kern()
         self._workspace = Workspace(self.options.workspace)
         self._owner = os.getpid()
-        _open.add(self)
+        _all_open.add(self)
         try:
             _image.fetch(self._kern, self.options.image)
             self._first = self._workspace.seen() if not self._workspace.mine else {}
@@ -179,14 +188,16 @@ class Sandbox:
         except BaseException:
             self.close()
             raise
-        return self
 
     def close(self) -> None:
         """Ends what is left, and removes the workspace if it was made here. A resident box lives on."""
-        _open.discard(self)
+        _all_open.discard(self)
         if self._workspace is not None and self._owner != os.getpid():  # a fork's copy: all of it is the parent's
             self._kernels.clear()
+            self._calls.clear()
             self._pool, self._workspace.mine = None, False
+        self._words = None
+        self._end_calls()
         for kernel in list(self._kernels):
             kernel.close()
         pool, self._pool = self._pool, None
@@ -200,6 +211,24 @@ class Sandbox:
 
                 clear(self, workspace.path)
                 remove_tree(workspace.path)
+
+    def _end_calls(self) -> None:
+        """A call that another thread waits for ends now; it throws there, for want of a workspace."""
+        with self._calls_lock:
+            for running in self._calls:
+                running.end()
+            for running in self._calls:
+                running.ended(GRACE)
+
+    @contextlib.contextmanager
+    def _calling(self, running: Running) -> Iterator[None]:
+        with self._calls_lock:
+            self._calls.add(running)
+        try:
+            yield
+        finally:
+            with self._calls_lock:
+                self._calls.discard(running)
 
     def destroy(self) -> None:
         """close(), and the resident box of a persist sandbox is stopped."""
@@ -221,6 +250,12 @@ class Sandbox:
         except Exception:
             pass
 
+    def _ready(self) -> Workspace:
+        """For calls: a sandbox that another thread is still opening is not open."""
+        if self._words is None:
+            raise SandboxError("the sandbox is not open: use `with Sandbox() as box:` or call open()")
+        return self._need()
+
     def _need(self) -> Workspace:
         if self._workspace is None:
             raise SandboxError("the sandbox is not open: use `with Sandbox() as box:` or call open()")
@@ -232,7 +267,7 @@ class Sandbox:
                  on_stdout: Callback = None, on_stderr: Callback = None) -> ExecutionResult:
         """Runs a program text. The value of a last expression, what display() was given and open figures are `results`."""
         check_code(code)
-        workspace = self._need()
+        workspace = self._ready()
         if not isinstance(language, str) or language not in LANGUAGES:
             raise SandboxError(f"language: {language!r} is none of {', '.join(LANGUAGES)}")
         limit = self.options.timeout_s if timeout_s is None else check_timeout(timeout_s)
@@ -257,7 +292,7 @@ class Sandbox:
     def run(self, command: Sequence[str], *, timeout_s: Optional[float] = None, on_stdout: Callback = None,
             on_stderr: Callback = None) -> ExecutionResult:
         """Runs a program with its arguments; no shell is involved."""
-        self._need()
+        self._ready()
         if isinstance(command, (str, bytes)) or not isinstance(command, Sequence) or not command:
             raise SandboxError(f"run: {command!r} is not a list of words; for a shell: run([\"sh\", \"-c\", ...])")
         for word in command:
@@ -269,7 +304,7 @@ class Sandbox:
 
     def kernel(self) -> Kernel:
         """One warm Python interpreter in one box."""
-        self._need()
+        self._ready()
         if self._resident is not None:
             self._resident.ensure()
         return Kernel(self)
@@ -285,7 +320,10 @@ class Sandbox:
         warm = pool.take() if pool is not None else None
         if pool is not None and warm is not None:
             try:
-                result = warm.call(self, b"O", code, limit, feeds.out, feeds.err)
+                with self._calling(warm.running):
+                    result = warm.call(self, b"O", code, limit, feeds.out, feeds.err)
+                if self._words is None:
+                    raise SandboxError(CLOSED)
             finally:
                 pool.give_back(warm)
             self._tell_blocked(result)
@@ -317,7 +355,10 @@ class Sandbox:
             begin = time.monotonic()
             running = self._start(command, None if call is None else call.fd, limit + BACKSTOP)
             try:
-                running.drain(out, err, begin + limit, track.check)
+                with self._calling(running):
+                    running.drain(out, err, begin + limit, track.check)
+                if self._words is None:
+                    raise SandboxError(CLOSED)
                 results, dropped = ([], False) if call is None else call.results()
                 result = self._result(out, err, begin, results, dropped)
                 self._judge(result, running, limit, command[0], track)
@@ -328,6 +369,8 @@ class Sandbox:
 
     def _start(self, command: List[str], stdin: Optional[int], life: float) -> Running:
         self._need()
+        if self._words is None:
+            raise SandboxError(CLOSED)
         if self._resident is not None:
             return self._resident.start(command, stdin, life)  # type: ignore[no-any-return]
         words = ["box", f"kern-{os.getpid()}-{next(_numbers)}", *self._words, *self._pyc.words(), "--timeout", digits(life)]
@@ -455,25 +498,25 @@ class Sandbox:
 
     @property
     def workspace(self) -> str:
-        return self._need().path
+        return self._ready().path
 
     def write_file(self, path: "Union[str, os.PathLike[str]]", data: Union[str, bytes, bytearray, memoryview]) -> None:
-        self._need().write(path, data)
+        self._ready().write(path, data)
 
     def read_file(self, path: "Union[str, os.PathLike[str]]") -> bytes:
-        return self._need().read(path)
+        return self._ready().read(path)
 
     def list_files(self) -> List[FileInfo]:
         """All regular files; `change` is against what was there when the sandbox was opened."""
-        return self._need().list(self._first)
+        return self._ready().list(self._first)
 
     def snapshot(self, destination: "Union[str, os.PathLike[str]]") -> None:
         """Writes the workspace as .tar.gz, with what setup installed."""
-        self._need().snapshot(destination)
+        self._ready().snapshot(destination)
 
     def restore(self, source: "Union[str, os.PathLike[str]]") -> None:
         """Unpacks a snapshot over the workspace. Nothing is written unless all of it is acceptable."""
-        self._need().restore(source)
+        self._ready().restore(source)
 
 
 def run_code(code: str, *, language: "Language" = "python", **options: "Unpack[SandboxOptions]") -> ExecutionResult:

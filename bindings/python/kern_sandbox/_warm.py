@@ -158,6 +158,7 @@ class Kernel:
         self._sandbox = sandbox
         self._lock = threading.Lock()
         self._dead: Optional[str] = None
+        self._closing = False
         self._box: Optional[WarmBox] = WarmBox(sandbox, LIFE)
         sandbox._kernels.add(self)
         try:
@@ -190,6 +191,8 @@ class Kernel:
                     self._dead = "interrupted"
                     self._end()
                     raise
+            if self._closing:
+                raise SandboxError("kernel is closed")
             if result.fault is not None or self._box.ended():
                 self._dead = result.fault.type if result.fault is not None else "exit"
                 self._end()
@@ -206,6 +209,15 @@ class Kernel:
             box.close()
 
     def close(self) -> None:
+        """Ends the box, and with it a cell that another thread waits for: that throws there."""
+        box = self._box
+        if box is None or box.running.owner != os.getpid():  # a fork has a copy, maybe of a lock that is held
+            self._box = None
+            if box is not None:
+                box.socket.close()
+            return
+        self._closing = True
+        box.running.end()
         with self._lock:
             self._end()
 

@@ -21,6 +21,7 @@ CODE_PREFIX = ".kern-code-"
 ARGUMENT_LIMIT = 128 << 10  # the kernel's limit for one argument
 INFLATED_LIMIT = 1 << 30
 DEPTH_LIMIT = 200  # folders: each that is open costs a descriptor, and what a box made decides how many
+CLOSED = "the sandbox was closed while the call ran"
 Seen = Dict[str, Tuple[int, int, int]]
 
 
@@ -198,6 +199,8 @@ class Workspace:
     def walk(self, hide: bool = True) -> Iterator[Tuple[str, Optional[os.stat_result]]]:
         """Every file; and every folder that is too deep to look into, with None."""
         # Calls at once share self.fd, and with it how far somebody has read: each reading needs an opening of its own.
+        if self.fd < 0:
+            raise SandboxError(CLOSED)
         own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.fd)
         try:
             yield from self._walk(own, "", hide)

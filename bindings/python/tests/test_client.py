@@ -159,6 +159,46 @@ class Client(unittest.TestCase):
             self.assertEqual(glob.glob(os.path.join(tempfile.gettempdir(), "kern-env-*")), [])
             self.assertEqual(sandbox.run_code("import os; print(os.environ['A'])").stdout, "b\n")
 
+    def test_nothing_runs_before_it_is_open(self):
+        """A box that was started then would have none of the options, not even the image."""
+        sandbox = Sandbox(**HOST, setup="touch /workspace/begun; sleep 1")
+        opener = threading.Thread(target=sandbox.open)
+        opener.start()
+        while sandbox._workspace is None or not os.path.exists(sandbox._workspace.path + "/begun"):
+            time.sleep(0.01)
+        for call in (lambda: sandbox.run_code("1"), lambda: sandbox.run(["true"]), sandbox.kernel, sandbox.list_files):
+            with self.assertRaisesRegex(SandboxError, "not open"):
+                call()
+        self.assertEqual(sandbox.open().run_code("import os; print(os.getcwd())").stdout, "/workspace\n")
+        opener.join()
+        sandbox.close()
+
+    def test_close_ends_what_other_threads_run(self):
+        code = "open('on', 'w').close(); import time; time.sleep(30)"
+        for how, more in (("call", {}), ("call", {"workspace_max_bytes": 1 << 30}), ("call", {"prewarm": 1}), ("cell", {}), ("kernel", {})):
+            with self.subTest(how, **more):
+                sandbox = Sandbox(**HOST, **more, timeout_s=60).open()
+                kernel = sandbox.kernel() if how != "call" else None
+                while more.get("prewarm") and not sandbox._pool.ready:
+                    time.sleep(0.01)
+                found = []
+
+                def work():
+                    with self.assertRaisesRegex(SandboxError, "closed"):
+                        (kernel or sandbox).run_code(code)
+                    found.append(True)
+
+                worker = threading.Thread(target=work)
+                worker.start()
+                while not os.path.exists(sandbox.workspace + "/on"):
+                    time.sleep(0.01)
+                begin = time.monotonic()
+                (kernel if how == "kernel" else sandbox).close()
+                worker.join(20)
+                self.assertEqual(found, [True])
+                self.assertLess(time.monotonic() - begin, 15)
+                sandbox.close()
+
     def test_no_place_for_temporary_files(self):
         usual = tempfile.tempdir
         tempfile.tempdir = "/proc"
