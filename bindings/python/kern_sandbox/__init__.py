@@ -5,12 +5,17 @@
     print(result.stdout, result.fault)
 """
 
+from typing import TYPE_CHECKING
+
 from ._errors import MountRefused, SandboxError
 from ._mounts import MountSpec
 from ._options import DEFAULT_TMPFS_MB, SandboxOptions
 from ._result import ExecutionResult, FileInfo, Result, SandboxFault, SandboxFaultType, Usage
 from ._sandbox import Language, Sandbox, run_code
 from ._warm import Kernel
+
+if TYPE_CHECKING:
+    from .langchain import kern_code_tool
 
 __version__ = "0.1.0"
 version = __version__
