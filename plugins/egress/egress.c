@@ -149,8 +149,10 @@ static int prepare_rules(kern_box *box, struct egress_state *state, struct kern_
     if (failed != 0)
         return failed;
     if (cut)
-        kern_note(box, "egress: a network of more than 256 addresses is reached through the proxy only "
-                       "(http_proxy), not by connecting to it");
+        kern_note(box,
+                  "egress: there is room for %d addresses and ports: the largest networks are reached "
+                  "through the proxy only (http_proxy), not by connecting to them",
+                  EGRESS_NET_SLOTS);
     const int32_t fds[] = {state->late.far, state->news};
     return egress_late_add(box, &state->late, state->slot_count, egress_worker, fds, 2, err);
 }

@@ -13,7 +13,7 @@
 
 #define EGRESS_MAX_SLOTS  900 /* sockets made for one box; a soft limit of 1024 descriptors holds them */
 #define EGRESS_POOL_SLOTS 256 /* of these, for names of wildcard rules */
-#define EGRESS_NET_SLOTS  512 /* and for addresses of rules that name networks */
+#define EGRESS_NET_SLOTS  600 /* and for addresses of rules that name networks */
 #define EGRESS_POOL_PORTS 8
 
 enum egress_slot_kind {

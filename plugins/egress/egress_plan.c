@@ -108,11 +108,18 @@ static void next_address(struct egress_address *address)
         continue;
 }
 
+#define MANY_BITS 16 /* of addresses that a network has 2 to the power of: more than there ever is room for */
+
+static unsigned free_bits(const struct egress_rule *rule)
+{
+    unsigned bits = (rule->net.v6 ? 128u : 32u) - rule->prefix;
+    return bits > MANY_BITS ? MANY_BITS : bits;
+}
+
 /* A listener for each address: a range is only small enough to be reached without the proxy. */
 static int add_net(struct egress_state *state, const struct egress_rule *rule, uint32_t *budget)
 {
-    unsigned bits = (rule->net.v6 ? 128u : 32u) - rule->prefix;
-    uint32_t addresses = bits > 16 ? 65536 : 1u << bits;
+    uint32_t addresses = 1u << free_bits(rule);
     if (addresses * rule->port_count > *budget)
         return 0;
     *budget -= addresses * rule->port_count;
@@ -128,6 +135,23 @@ static int add_net(struct egress_state *state, const struct egress_rule *rule, u
                          memcmp(&state->slot[k].address, &slot.address, sizeof(slot.address)) == 0;
             if (!twice && egress_rules_address(state->rules, &slot.address, slot.port, &by) == EGRESS_ALLOWED)
                 there &= add_slot(state, &slot);
+        }
+    return there;
+}
+
+/* The smallest first: what a large one takes would leave nothing for a single address. Returns whether all found room. */
+static int add_nets(struct egress_state *state)
+{
+    uint32_t budget = EGRESS_NET_SLOTS;
+    const struct egress_rules *rules = state->rules;
+    int there = 1, any = 0;
+    for (uint32_t i = 0; i < rules->count; i++)
+        any |= rules->rule[i].kind == EGRESS_NET;
+    for (unsigned bits = 0; any && bits <= MANY_BITS; bits++)
+        for (uint32_t i = 0; i < rules->count; i++) {
+            const struct egress_rule *rule = &rules->rule[i];
+            if (rule->kind == EGRESS_NET && !rule->deny && free_bits(rule) == bits)
+                there &= add_net(state, rule, &budget);
         }
     return there;
 }
@@ -149,9 +173,7 @@ static void add_pool(struct egress_state *state)
 
 int egress_plan(struct egress_state *state, int *ret_cut, struct kern_error *err)
 {
-    uint32_t budget = EGRESS_NET_SLOTS;
     int there = 1;
-    *ret_cut = 0;
     add_services(state);
     for (uint32_t i = 0; i < state->rules->count; i++) {
         const struct egress_rule *rule = &state->rules->rule[i];
@@ -164,11 +186,7 @@ int egress_plan(struct egress_state *state, int *ret_cut, struct kern_error *err
         kern_hint(err, "one rule covers a domain with all below it: *.example.com");
         return -EINVAL;
     }
-    for (uint32_t i = 0; i < state->rules->count; i++) {
-        const struct egress_rule *rule = &state->rules->rule[i];
-        if (!rule->deny && rule->kind == EGRESS_NET && !add_net(state, rule, &budget))
-            *ret_cut = 1;
-    }
+    *ret_cut = !add_nets(state);
     add_pool(state);
     return 0;
 }

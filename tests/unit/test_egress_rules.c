@@ -289,6 +289,12 @@ static void sockets_of_a_box(void **state)
     assert_int_equal(box.slot_count, 3 + 8);
     assert_int_equal(cut, 1);
     drop(&box);
+    static const char *const large_first[] = {"198.51.100.0/24", "192.0.2.0/24", "203.0.113.7:443", NULL};
+    box = plan(large_first, &result, &cut);
+    assert_int_equal(box.slot_count, 3 + 1 + 512); /* the second /24 finds no room, the single address does */
+    assert_int_equal(box.slot[3].address.bytes[3], 7);
+    assert_int_equal(cut, 1);
+    drop(&box);
 }
 
 static void places_have_addresses(void **state)
