@@ -390,15 +390,6 @@ static void on_signal(kern_box *box)
     }
 }
 
-/* Nobody is left to hear of the box, or to say when it has run for long enough. */
-static void on_owner(kern_box *box)
-{
-    catch_up(box);
-    (void)sys_call(SYS_epoll_ctl, box->epoll_fd, EPOLL_CTL_DEL, box->owner_fd, 0, 0, 0); /* it was added */
-    tell_stopping(box, "owner");
-    core_kill_box(box);
-}
-
 /* ---- The loop ---- */
 
 struct wakeup {
@@ -501,7 +492,7 @@ static bool dispatch(kern_box *box, const struct epoll_event *event)
     else if (fd == box->signal_fd)
         on_signal(box);
     else if (fd == box->owner_fd)
-        on_owner(box);
+        core_kill_box(box); /* nobody is left to hear of it, or to say when it has run for long enough */
     else if (box->terminal.master >= 0 && (fd == box->terminal.master || fd == STDIN_FILENO))
         on_terminal(box, fd);
     else if (fd == box->control_fd)
@@ -551,7 +542,7 @@ void core_supervise(kern_box *box)
     (void)watch_fd(box, box->signal_fd, EPOLLIN); /* only a lack of memory fails, and the end is still seen */
     if (box->owner_fd >= 0)
         (void)watch_fd(box, box->owner_fd,
-                       0); /* errors and hangups come unasked; a file, which has none, is refused */
+                       EPOLLONESHOT); /* its end comes unasked; a file, which has none, is refused */
     for (size_t i = 0; i < box->worker_count; i++)
         if (box->worker[i].pidfd >= 0)
             (void)watch_fd(box, box->worker[i].pidfd, EPOLLIN);
