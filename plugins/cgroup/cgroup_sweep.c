@@ -30,23 +30,36 @@ static bool nap_ms(long ms, int64_t *left_ms)
     return true;
 }
 
-/* The first processes of the group as this pid namespace sees them; 0 stands for one that it does not see. */
-static int list_processes(int dir, long *pids)
+/* The processes of the group as this pid namespace sees them; 0 stands for one that it does not see. Returns how many. */
+static long list_processes(int dir, long **ret_pids)
 {
-    char text[BATCH * 12];
-    int result = cgroup_read(dir, "cgroup.procs", text, sizeof(text));
-    if (result < 0)
-        return result;
-    int count = 0;
-    char *at = text;
-    for (char *end; count < BATCH && (end = strchr(at, '\n')) != NULL; at = end + 1)
+    auto_fd fd = openat(dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+    auto_free char *text = NULL;
+    auto_free long *pids = NULL;
+    size_t used = 0, room = 0;
+    for (ssize_t got = 1; got > 0; used += (size_t)got) {
+        char *more = room - used < BATCH ? realloc(text, room = 2 * room + 4096) : text;
+        if (fd < 0 || more == NULL)
+            return fd < 0 ? -errno : -ENOMEM;
+        text = more;
+        got = read(fd, text + used, room - used - 1);
+        if (got < 0)
+            return -errno;
+    }
+    text[used] = '\0';
+    pids = calloc(used / 2 + 1, sizeof(*pids)); /* each is a digit and a newline at least */
+    if (pids == NULL)
+        return -ENOMEM;
+    long count = 0;
+    for (char *at = text, *end; (end = strchr(at, '\n')) != NULL; at = end + 1)
         pids[count++] = strtol(at, NULL, 10);
+    *ret_pids = steal_ptr(pids);
     return count;
 }
 
-static int listed(long pid, const long *pids, int count)
+static int listed(long pid, const long *pids, long count)
 {
-    for (int i = 0; i < count; i++)
+    for (long i = 0; i < count; i++)
         if (pids[i] == pid)
             return 1;
     return 0;
@@ -54,23 +67,30 @@ static int listed(long pid, const long *pids, int count)
 
 /* A number in the list may belong to somebody else by the time the signal is sent. A descriptor taken first and a
  * second look at the list rule that out: what is still listed is the group's, and a descriptor of a process that
- * ended meanwhile reaches nobody. Returns how many were listed. */
-static int kill_batch(int dir)
+ * ended meanwhile reaches nobody. */
+static void kill_batch(int dir, const long *pids, long count)
 {
-    long pids[BATCH], again[BATCH];
     int fds[BATCH];
-    int count = list_processes(dir, pids);
-    if (count <= 0)
-        return count;
-    for (int i = 0; i < count; i++)
+    auto_free long *again = NULL;
+    for (long i = 0; i < count; i++)
         fds[i] = pids[i] > 0 && pids[i] != getpid() ? (int)syscall(SYS_pidfd_open, pids[i], 0) : -1;
-    int still = list_processes(dir, again);
-    for (int i = 0; i < count; i++) {
-        if (fds[i] >= 0 && listed(pids[i], again, still))
+    long still = list_processes(dir, &again);
+    for (long i = 0; i < count; i++) {
+        if (fds[i] >= 0 && still > 0 && listed(pids[i], again, still))
             (void)syscall(SYS_pidfd_send_signal, fds[i], SIGKILL, NULL,
                           0); /* the next round sees who lives */
         kern_close_fd(&fds[i]);
     }
+}
+
+/* Each process that is there, before anybody waits for one of them to end: where many want a CPU that takes its time, and whoever
+ * has not been struck forks meanwhile. Returns how many there were. */
+static long kill_round(int dir, bool strikes)
+{
+    auto_free long *pids = NULL;
+    long count = list_processes(dir, &pids);
+    for (long at = 0; strikes && at < count; at += BATCH)
+        kill_batch(dir, pids + at, count - at < BATCH ? count - at : BATCH);
     return count;
 }
 
@@ -78,11 +98,12 @@ static int kill_within(int dir, int64_t *left_ms)
 {
     /* Linux 5.14 and v2: one write, which also stops forks that are under way. */
     int whole = cgroup_write(dir, "cgroup.kill", "1");
+    if (whole != 0)
+        (void)cgroup_write(dir, "pids.max", "0"); /* so do failing forks, in a group of that controller */
     for (int round = 0; round < ROUNDS_MAX; round++) {
-        long pids[BATCH];
-        int count = whole == 0 ? list_processes(dir, pids) : kill_batch(dir);
+        long count = kill_round(dir, whole != 0);
         if (count <= 0)
-            return count < 0 ? count : 1;
+            return count < 0 ? (int)count : 1;
         if (round > 2 && !nap_ms(1, left_ms))
             break;
     }

@@ -122,11 +122,12 @@ int cgroup_kill(kern_box *box, void *opaque)
 {
     (void)box; /* the hook has it for those who need it */
     struct cgroup_state *state = opaque;
-    /* Every process of the box is in each of its groups, so one does. */
-    for (uint32_t i = 0; i < state->group_count; i++)
+    /* Every process of the box is in each of its groups, so one does: the one whose forks can be stopped, where there is one. */
+    const struct cgroup_group *group = cgroup_group_of(state, CGROUP_PIDS);
+    for (uint32_t i = 0; group == NULL && i < state->group_count; i++)
         if (state->group[i].version == 2 || state->group[i].tasks >= 0)
-            return cgroup_kill_group(state->group[i].dir);
-    return 0;
+            group = &state->group[i];
+    return group != NULL ? cgroup_kill_group(group->dir) : 0;
 }
 
 static void close_watched(kern_box *box, int32_t *fd)

@@ -233,6 +233,29 @@ class Bind(Run):
         self.assertEqual(result.code, 143, result)
         self.assertEqual(kerntest.running("sleep", "79.25"), [])
 
+    @staticmethod
+    def defuse(pid):
+        """What a kern that failed here leaves would hold the machine."""
+        for path in kerntest.glob.glob(f"/sys/fs/cgroup/**/kern.*.{pid}/pids.max", recursive=True):
+            kerntest.write(path, "0")
+            while True:
+                with open(os.path.dirname(path) + "/cgroup.procs", encoding="ascii") as file:
+                    pids = file.read().split()
+                for each in pids:
+                    kerntest.kill(int(each))
+                if not pids:
+                    break
+
+    def test_the_deadline_ends_a_bomb(self):
+        """It forks as fast as kern strikes, and leaves kern little of the CPUs."""
+        self.need_limits()
+        probe = kerntest.program("probe")
+        running = self.start("run", "-q", "--pids-limit", "300", "--timeout", "1", "--", probe, "bomb")
+        self.addCleanup(self.defuse, running.pid)
+        result = running.wait(seconds=40)
+        self.assertEqual(result.code, 143, result)
+        self.assertTrue(kerntest.eventually(lambda: not kerntest.running(probe, "bomb"), seconds=10))
+
     def test_usage_without_a_cap(self):
         self.need_limits()
         usage = self.host(kerntest.program("probe"), "eat", "20").report["usage"]
