@@ -154,6 +154,41 @@ static void print_limits(const kern_box *box)
     }
 }
 
+static const char *describe_network(const kern_box *box)
+{
+    const char *net = kern_get_string(&box->options, "net");
+    if (net != NULL && strcmp(net, "host") == 0)
+        return "the host's";
+    return kern_has_egress(box) ? "an isolated loopback, which leads to the hosts of the egress rules"
+                                : "an isolated loopback";
+}
+
+static void print_items(const char *title, const struct kern_values *values, const char *option)
+{
+    for (uint32_t i = 0; i < kern_get_count(values, option); i++) {
+        (void)printf("%-11s", title);
+        print_text(kern_get_item(values, option, i));
+        (void)printf("\n");
+    }
+}
+
+static void print_network(const kern_box *box)
+{
+    const struct core_plugin *egress = core_catalog_find(box->catalog, "egress");
+    (void)printf("network:   %s\n", describe_network(box));
+    print_items("allowed:", &box->options, "egress-allow");
+    print_items("denied:", &box->options, "egress-deny");
+    for (uint32_t i = 0; egress != NULL && i < egress->profile_count; i++) {
+        const struct kern_values *profile = &egress->profile[i].values;
+        bool standing =
+            kern_get_string(profile, "name") == NULL; /* [egress]: what the line allows stands instead */
+        if (!standing || kern_get_source(&box->options, "egress-allow") != KERN_FROM_FLAG)
+            print_items("allowed:", profile, "allow");
+        print_items("denied:", profile, "deny");
+    }
+    print_items("port:", &box->options, "publish");
+}
+
 void core_plan_print(const kern_box *box)
 {
     char text[160];
@@ -161,9 +196,7 @@ void core_plan_print(const kern_box *box)
     print_root(box);
     print_command(box);
     (void)printf("ids:       %s\n", describe_ids(box, text, sizeof(text)));
-    const char *net = kern_get_string(&box->options, "net");
-    (void)printf("network:   %s\n",
-                 net != NULL && strcmp(net, "host") == 0 ? "the host's" : "an isolated loopback");
+    print_network(box);
     print_limits(box);
     print_mounts(box);
     (void)printf("plugins, in the order in which they enter:\n");
@@ -176,12 +209,10 @@ void core_plan_panel(kern_box *box)
 {
     char text[160];
     const char *directory = kern_get_string(&box->options, "rootfs");
-    const char *net = kern_get_string(&box->options, "net");
     kern_note(box, "ids: %s", describe_ids(box, text, sizeof(text)));
     kern_note(box, "root: %s%s", directory != NULL ? directory : "the host's programs, read-only",
               box->read_only ? ", read-only" : "");
-    kern_note(box, "network: %s",
-              net != NULL && strcmp(net, "host") == 0 ? "the host's" : "an isolated loopback");
+    kern_note(box, "network: %s", describe_network(box));
     for (uint32_t i = 0; i < box->limit_count; i++)
         kern_note(box, "limit: %s %s, %s%s%s", box->limit[i].name, box->limit[i].asked,
                   box->limit[i].enforced == 1 ? "enforced" : "not enforced", by(&box->limit[i]),

@@ -140,6 +140,16 @@ class Show(BoxCase):
         for part in ("touch", "64m", self.root, "/v", "seccomp"):
             self.assertIn(part, result.out.replace("67108864", "64m").replace("64 MB", "64m").replace("64 MiB", "64m"))
 
+    def test_plan_shows_where_a_box_gets(self):
+        env = self.own_config('[[egress]]\nname = "db"\nallow = ["db.example.com:5432"]\ndeny = ["x.example.com"]\n')
+        for options, parts in (([], ["network:   an isolated loopback\n"]), (["--net=host"], ["network:   the host's\n"]),
+                               (["--egress-allow=a.example.com", "egress:db", "-p8080:80"],
+                                ["loopback, which leads to the hosts of the egress rules\n", "allowed:   a.example.com\n",
+                                 "allowed:   db.example.com:5432\n", "denied:    x.example.com\n", "port:      8080:80\n"])):
+            out = self.box("true", options=["--plan", *options], env=env, report=False).out
+            for part in parts:
+                self.assertIn(part, out)
+
     def test_plan_shows_what_a_terminal_would_obey(self):
         """Nor can a file of somebody else's write lines of its own into the plan."""
         told = '\\u001b[2K\\u001b[1Ab\\nlimit none'
