@@ -207,6 +207,9 @@ class Running:
         os.set_blocking(self.alive, False)
         try:
             self.pidfd = os.pidfd_open(self.pid)
+        except ProcessLookupError:  # over, and the kernel has reaped it, as this process ignores SIGCHLD: what is always at its end
+            self.pidfd, far = os.pipe()
+            os.close(far)
         except OSError as problem:
             self.pidfd = -1
             self.close()

@@ -71,6 +71,15 @@ class Client(unittest.TestCase):
             self.assertEqual(run_code("1", **HOST, profiles=["vcpu:no-such-profile"]).exit_code, 1)
             with self.assertRaisesRegex(SandboxError, "no-such-user"):
                 run_code("1", **HOST, user="no-such-user")
+            start = os.posix_spawn
+
+            def be_late(*words, **keywords):  # kern is over before anybody looks at it
+                pid = start(*words, **keywords)
+                while os.path.exists(f"/proc/{pid}"):
+                    time.sleep(0.001)
+                return pid
+            with unittest.mock.patch("os.posix_spawn", be_late):
+                self.assertEqual(run_code("raise SystemExit(4)", **HOST).exit_code, 4)
         finally:
             signal.signal(signal.SIGCHLD, usual)
 
