@@ -4,10 +4,10 @@ import socket
 import subprocess
 import threading
 
-import egressworld
 import kerntest
+from egresscase import Egress
 from egressworld import WEB
-from kerntest import BoxCase, as_root_and_user, as_user, need
+from kerntest import as_root_and_user, as_user, need
 
 # What a script in the box has at hand. `say` opens the allowed host's port, sends the pieces, and prints what came back.
 TOOLS = r'''
@@ -71,14 +71,7 @@ class Recorder(threading.Thread):
         self.socket.close()
 
 
-class Attack(BoxCase):
-    @classmethod
-    def prepare_class(cls):
-        if "world" not in kerntest._cache:
-            egressworld.enter()
-            kerntest._cache["world"] = egressworld.NameServer()
-        cls.names = kerntest._cache["world"]
-
+class Attack(Egress):
     def attack(self, script, *, allow=("web.example.com", "web.example.com:8000"), ports=(80, 443, 8000)):
         need("python3")
         recorders = [Recorder(port) for port in ports]

@@ -205,7 +205,8 @@ class Shown(Limits):
         self.assertGreaterEqual(kernel["used_ms"], quota * kernel["throttled"] - slack, told)  # throttled is who had it all
         self.assertGreaterEqual(kernel["used_ms"], used - 1, told)  # and what the shell and the beginning took
         self.assertTrue(-1 <= usage["cpu_ms"] - kernel["used_ms"] < 50, told)
-        self.assertAlmostEqual(usage["throttled_ms"], kernel["throttled_ms"], delta=10, msg=str(told))
+        # Who is paying back when it is looked at is throttled for the rest of that period, on each CPU.
+        self.assertTrue(-10 <= usage["throttled_ms"] - kernel["throttled_ms"] <= 100 * os.cpu_count() + 10, told)
         if idle > os.cpu_count() - 0.5 - 0.3 and not kerntest.SLOW:  # nobody else wanted much
             self.assertGreaterEqual(used, 0.475 * elapsed, told)
             self.assertGreaterEqual(kernel["throttled"], 0.9 * kernel["periods"] - 1, told)
