@@ -1,6 +1,6 @@
 /* The worker of published ports: accepts on the host, connects in the box. It joins the box's user namespace and network, where
- * every socket that it makes from then on is, and gives up what it may do there at once. Started by kern before the box, dies
- * with it. */
+ * every socket that it makes from then on is, and gives up what it may do there at once. kern starts it with the
+ * first connection, and it ends when it has carried what the box sent last. */
 #include "egress_publish.h"
 
 #include "egress_confine.h"

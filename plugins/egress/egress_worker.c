@@ -1,5 +1,6 @@
 /* The egress worker: what a box with egress talks to. It reads what the box says and waits for the world, with no capability, no
- * file, and a filter that leaves it the calls of a relay. Started by kern before the box, dies with it. */
+ * file, and a filter that leaves it the calls of a relay. kern starts it when the box first asks for something; it
+ * ends when it has carried what the box sent last. */
 #include "egress_world.h"
 
 #include "egress_confine.h"
